@@ -77,7 +77,8 @@ def sentence(
     at = "an event that is not known" if failure is None else failure.at
     where = f"{when} at {at}" if when == "has failed" else f"{when}, at {at}"
     if isinstance(standing.error, NondeterminismDetected):
-        return f"{where}: {why}; mend its function, and this query runs again as an edited one"
+        mend = "mend its function, and this query runs again as an edited one"
+        return f"{where}: {why}; {mend}; if the world was wrong (put a file back that was replaced), {again}"
     if untold:
         known = "" if failure is None or not failure.text else "the text of its functions is what it was, and "
         edited = f"{known}whether it was edited cannot be told, since {untold}"

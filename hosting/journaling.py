@@ -153,13 +153,12 @@ def nondeterminism(
         )
     elif by_identity := next((compared[each] for each in queries if each in compared), ""):
         what = "it has ended" if strict else "it goes on with what the replay gave"
-        why = f"{by_identity}, which a checkpoint does not keep, so {what}; {BY_VALUE}, and create it again"
+        why = f"{by_identity}, which a checkpoint does not keep, so {what}; {BY_VALUE}"
     else:
         what = "it has ended" if strict else "it goes on with what the replay gave"
         why = (
             f"a function in the query reads a clock, a random number, a changing global or the order of a set, or a "
-            f"source gives other events than it did (was a file replaced or edited?), so {what}; mend the function, or "
-            f"put the file back, and create it again"
+            f"source gives other events than it did (was a file replaced or edited?), so {what}"
         )
     return NondeterminismDetected(
         f"replaying turns {first_turn:,} to {last_turn:,} gave other outputs of {names} than the first run: {why}",

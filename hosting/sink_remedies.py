@@ -48,4 +48,7 @@ def ways_on(error: Exception, sink: Sink, stream: str, *, on_error: OnError, is_
     is_on_node = hasattr(sink, "guarded")  # where it is made anew with its partition, and no program has its evaluator
     again = "start its node again" if is_on_node else f"start again (in a program: evaluator.reopen({stream!r}))"
     others = ", or start again with another on_error=" if may_step_over else ""
-    return f"mend it and {again}{others}: it goes on behind what it has"
+    stays = (
+        " (a query that is mended gives other values from then on, and leaves this one)" if blames_value(error) else ""
+    )
+    return f"mend it{stays} and {again}{others}: it goes on behind what it has"

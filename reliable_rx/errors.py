@@ -100,7 +100,9 @@ class AnswerRefused(ReliableRxError, TypeError):
 
 
 class ValueRefused(ReliableRxError, TypeError, ValueError):
-    """A sink cannot write this value: map it, give the sink a function for it, or declare it with ``on_error=``.
+    """A sink cannot write this value: give the sink a function for it, or declare it with ``on_error=``.
+
+    A query that maps it does so with the values to come.
 
     Field: *n*, the id of the value.
     """

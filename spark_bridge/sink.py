@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from checkpoint.failures import unavailable
@@ -35,7 +35,8 @@ _STREAM_DIGITS = 16
 class MicroBatchSink:
     """Write a stream's values, with the columns of the Arrow *schema*, into the micro-batch log at *path*.
 
-    Values are records (mappings, dataclasses, named tuples) by the names of their fields, or plain tuples by place.
+    Values are records (mappings, dataclasses, named tuples) by the names of their fields, or plain tuples by place;
+    *encode* makes such a one of a value that is none, or that does not have the columns.
     State: at most `CHUNK_ROWS_MAX` rows wait for the next flush. It cannot leave ids out (they are those of the rows).
 
     >>> import tempfile
@@ -57,8 +58,15 @@ class MicroBatchSink:
     """
 
     @checks_kinds()
-    def __init__(self, path: str | os.PathLike[str], schema: Any, *, bytes_max: int = BYTES_MAX) -> None:
-        self._schema = canonical(schema)
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        schema: Any,
+        *,
+        encode: Callable[[Any], Any] | None = None,
+        bytes_max: int = BYTES_MAX,
+    ) -> None:
+        self._schema, self._encode = canonical(schema), encode
         self._disk = new_log_disk(path)
         self._where = self._disk.where
         self._writer = LogWriter(self._disk, where=self._where, bytes_max=bytes_max, on_full="refuse")
@@ -192,18 +200,24 @@ class MicroBatchSink:
     def _batches(self, first: int, values: Sequence[Any]) -> list[Any]:
         """Return *values* as rows. *Raises* `ValueRefused`, naming the first that does not have the columns."""
         try:
-            return [record_batch(values, self._schema)]
+            return [self._batch_of(values)]
         except BaseException as raised:
             let_through(raised)
             return [self._batch(n, value) for n, value in enumerate(values, first)]
 
+    def _batch_of(self, values: Sequence[Any]) -> Any:
+        encoded = values if self._encode is None else [self._encode(value) for value in values]
+        return record_batch(encoded, self._schema)
+
     def _batch(self, n: int, value: Any) -> Any:
         try:
-            return record_batch([value], self._schema)
+            return self._batch_of([value])
         except BaseException as error:
             let_through(error)
             why = error.message if isinstance(error, SourceFailed) else described(error)
-            message = f"value {n:,} cannot be written to {self._where}: {why}; map it to the columns of the log"
+            message = (
+                f"value {n:,} cannot be written to {self._where}: {why}; give the sink encode=, which maps it to them"
+            )
             raise ValueRefused(message, n=n) from error
 
 

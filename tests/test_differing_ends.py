@@ -75,4 +75,8 @@ def test_an_end_is_behind_all_ids_of_either_run(
         assert (status == "failed") == parts[-1].ended == evaluator.stream(name).ended
         assert len(ends) <= 1 + restarts
         assert expected == evaluator.stream(name).next_id >= next_id
+    if evaluator.query("q").status == "failed":
+        assert any("evaluator.restart('q')" in each.message for each in evaluator.incidents.open())
+        evaluator.restart("q")
+    assert {evaluator.query(name).status for name in had} == {"running"}
     evaluator.close()

@@ -404,9 +404,11 @@ def test_a_value_that_cannot_be_written(tmp_path: Path, which: int) -> None:
     """It is named, and nothing of its batch is written."""
     sink = makers(tmp_path)[which]()
     sink.open("s")
-    with pytest.raises(TypeError, match="object has no JSON form; map it to a dict"):
+    with pytest.raises(TypeError, match="object has no JSON form; give the sink encode=, which maps it to a dict"):
         sink.write(0, ["a", object(), "c"])
-    with pytest.raises(TypeError, match=r"numpy.int64 has no JSON form; map it with its \.tolist\(\)"):
+    with pytest.raises(
+        TypeError, match=r"numpy.int64 has no JSON form; give the sink encode=, which maps it with its \.tolist\(\)"
+    ):
         sink.write(0, ["a", numpy.int64(3)])
     sink.write(0, ["a"])
     sink.flush()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import math
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from lanes import at_each_commit, every
@@ -40,6 +41,14 @@ def rows_of(path: Path, query: str) -> list[tuple[Any, ...]]:
         database.close()
 
 
+def same(value: Any) -> Any:
+    return value
+
+
+def one(value: Any) -> Any:
+    return 0 if value != value else value
+
+
 class World:
     """An app of two queries over the same values, and its store over restarts."""
 
@@ -49,12 +58,12 @@ class World:
         self.other: dict[int, Any] = {}
         self.evaluator: QueryEvaluator
 
-    def run(self, sink: Any, on_error: str = "fail") -> QueryEvaluator:
+    def run(self, sink: Any, on_error: str = "fail", *, mended: bool = False) -> QueryEvaluator:
         """Run to the end of the values, with *sink* on one of the queries."""
         self.store = self.store.reopen()
         with QueryEvaluator(self.store, background=False, **self.options) as evaluator:
             evaluator.source("n", ListSource(self.values))
-            evaluator.create("same", rx.source("n").map(lambda n: n))
+            evaluator.create("same", rx.source("n").map(one if mended else same))
             evaluator.create("other", rx.source("n").map(lambda n: n))
             evaluator.sink("same", sink, on_error=on_error)
             evaluator.sink("other", CallbackSink(self.other.__setitem__))
@@ -84,9 +93,57 @@ def test_a_sink_that_fails_is_mended_and_loses_nothing(
         (said,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
         assert "value 2 cannot be written" in said and "lacks what comes from id 2 on" in said
     world.run(JsonLinesSink(path, encode=lambda value: value if value in (1, 2, 4, 6) else "mended"))
-    values = [line["value"] for line in lines_of(path)[:-1]]
+    values = [line["value"] for line in lines_of(path) if "value" in line]
     assert values == [1, 2, "mended", 4, "mended", 6]
     assert lines_of(path)[-1] == {"id": 6, "completed": True}
+
+
+class Mended(NamedTuple):
+    """A sink that cannot write a value, what it says, the same sink with that, and what it then has of the values."""
+
+    failing: Callable[[Path], Any]
+    said: str
+    mended: Callable[[Path], Any]
+    found: Callable[[Path], list[Any]]
+
+
+MENDED = {
+    "lines": Mended(
+        JsonLinesSink,
+        "give the sink encode=",
+        lambda path: JsonLinesSink(path, encode=lambda value: 0 if value != value else value),
+        lambda path: [line["value"] for line in lines_of(path) if "value" in line],
+    ),
+    "a table": Mended(
+        lambda path: SqliteTableSink(path, "t", columns={"value": lambda value: 1 // int(value == value) and value}),
+        "give the sink columns= with functions",
+        lambda path: SqliteTableSink(path, "t", columns={"value": lambda value: 0 if value != value else value}),
+        lambda path: [value for (value,) in rows_of(path, "SELECT value FROM t ORDER BY id")],
+    ),
+    "a callback": Mended(
+        lambda path: CallbackSink(lambda n, value: 1 // int(value == value)),
+        "mend it",
+        lambda path: CallbackSink(lambda n, value: append(path, 0 if value != value else value)),
+        lambda path: [1, 2, *(json.loads(line) for line in path.read_text().splitlines())],
+    ),
+}
+
+
+def append(path: Path, value: Any) -> None:
+    with path.open("a") as file:
+        file.write(f"{json.dumps(value)}\n")
+
+
+@pytest.mark.parametrize("kind", MENDED)
+def test_what_is_said_of_a_value_helps_with_it(kind: str, tmp_path: Path) -> None:
+    """A value that was emitted stays: the sink is to be mended, and not only the query."""
+    world, path, sink = World([1, 2, math.nan, 4]), tmp_path / "out", MENDED[kind]
+    for mended in (False, True, True):
+        evaluator = world.run(sink.failing(path), mended=mended)
+        (said,) = [each.message for each in evaluator.statistics().incidents]
+        assert sink.said in said and "gives other values from then on, and leaves this one" in said
+    assert not world.run(sink.mended(path), mended=True).statistics().incidents
+    assert sink.found(path) == [1, 2, 0, 4]
 
 
 @pytest.mark.parametrize("batch", [1, 2, 1000])

@@ -169,6 +169,21 @@ def test_what_does_not_belong_is_refused(tmp_path: Path) -> None:
     assert read_back(tmp_path) == [(0, (0,)), (1, (1,))]
 
 
+def test_a_value_without_the_columns_is_written_with_encode(tmp_path: Path) -> None:
+    """As the error says; rows that were there stay, and the others come behind them."""
+    store, log = MemoryStore(), tmp_path / "log"
+    for encode in (None, lambda value: {"n": -1} if value == 2 else value):
+        store = store.reopen()
+        with QueryEvaluator(store) as evaluator:
+            evaluator.source("numbers", ListSource(range(4)))
+            evaluator.create("odd", rx.source("numbers").pipe(ops.map(lambda n: n if n == 2 else Number(n))))
+            evaluator.sink("odd", MicroBatchSink(log, SCHEMA, encode=encode))
+            evaluator.run()
+            said = [each.message for each in evaluator.statistics().incidents]
+            assert said == [] if encode else "give the sink encode=" in said[0]
+    assert read_back(log) == [(0, (0,)), (1, (1,)), (2, (-1,)), (3, (3,))]
+
+
 def test_evaluators_hand_a_stream_on_through_a_log(tmp_path: Path) -> None:
     """One writes, is dropped without notice again and again, and writes on; another reads to the end."""
     store, log = MemoryStore(), tmp_path / "log"

@@ -241,7 +241,7 @@ class JsonLinesSink:
         except BaseException as error:
             let_through(error)
             why = error_text(error)
-            remedy = "" if "encode=" in why else "; map it to what JSON has, or give the sink encode="
+            remedy = "" if "encode=" in why else "; give the sink encode=, which maps it to what JSON has"
             what = f"value {n:,} cannot be written to {self._path}: {why}{remedy}"
             raise ValueRefused(what, n=n) from blamed(error)
 

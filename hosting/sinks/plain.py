@@ -75,7 +75,9 @@ def _part(value: Any) -> Any:
     plain = convert(value)
     written = _WRITTEN.items = _WRITTEN.items + (len(plain) + HOLDER if type(plain) in _HOLDERS else 1)
     if written > ITEMS_MAX:
-        raise ValueError(f"it has over {ITEMS_MAX:,} items when it is written out; map it to something smaller")
+        raise ValueError(
+            f"it has over {ITEMS_MAX:,} items when it is written out; give the sink encode=, which makes it smaller"
+        )
     return plain
 
 
@@ -107,7 +109,7 @@ def _converter(kind: type) -> Callable[[Any], Any] | None:
         if issubclass(kind, base) and not issubclass(kind, (bytes, bytearray, memoryview)):
             return convert
     how = "with its .tolist()" if hasattr(kind, "tolist") else "to a dict, a dataclass or a NamedTuple"  # of NumPy
-    raise TypeError(f"a {path_of(kind)} has no JSON form; map it {how}, or give the sink encode=")
+    raise TypeError(f"a {path_of(kind)} has no JSON form; give the sink encode=, which maps it {how}")
 
 
 def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:

@@ -317,8 +317,7 @@ class SqliteTableSink:
     def _misfit(self, n: int, error: BaseException) -> ValueRefused:
         columns = f", columns {', '.join(self._getters)}" if self._getters else ""
         where = f"value {n:,} does not fit table {self._table} of {self._path}{columns}: {error_text(error)}"
-        remedy = "mend the query or a function of columns=" if self._getters else "give the sink columns="
-        return ValueRefused(f"{where}; {remedy}", n=n)
+        return ValueRefused(f"{where}; give the sink columns= with functions that take it", n=n)
 
     def _commit(self) -> None:
         invariant(self._open, f"the sink {self._path} is open when it is flushed")
