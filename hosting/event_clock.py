@@ -326,6 +326,9 @@ class EventClock(Clock):
         """Keep what still waits. A query that would keep more than its limit fails."""
         if self.standing.status != RUNNING:
             return
+        if self.clock > max(self.floor, self.watermark.time):  # another one than it has followed on the way here
+            self.engine.touch(self.standing)
+            self.floor = self.clock
         self.waiting.keep(self.clock)
         error = self.waiting.excess(self.standing)
         if error is None:

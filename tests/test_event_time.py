@@ -65,6 +65,11 @@ class Host:
             self.values.setdefault(out.name, []).extend(out.values)
             if out.ended:
                 self.ended.add(out.name)
+        for standing in self.engine.standing.values():
+            clock = standing.clock
+            assert (
+                clock is None or standing.status != "running" or clock.clock == max(clock.floor, clock.watermark.time)
+            )
         if self.crash:
             self.engine = copy_of(self.engine)
         return outputs
@@ -385,6 +390,34 @@ def test_a_source_that_a_value_names_moves_the_clock(crash: bool) -> None:
     assert host.engine.standing["q"].clock.clock == 4.0  # type: ignore[union-attr]
     host.take(Events("t", "0", 2, [(5.0, "five")], 1.0, ended=True))
     assert host.values["q"] == ["three", "four", "five"] and host.ended == {"q"}
+
+
+NAMED: dict[str, Any] = {
+    "merged": rx.source("s").map(lambda v: rx.source("t").map(lambda w: [v, w])).merge_all(),
+    "switched": rx.source("s").map(lambda v: rx.source("t").map(lambda w: [v, w])).switch_latest(),
+    "one of two": rx.source("s").flat_map(lambda v: rx.source("t" if v % 2 else "u").map(lambda w: [v, w])),
+    "by a timer": rx.source("s").flat_map(lambda v: rx.timer(5.0).flat_map(lambda _: rx.source("t"))),
+}
+"""Queries that come to read a source on the way of their clock, which then follows another watermark."""
+
+
+@pytest.mark.parametrize("late", ["drop", "keep", "side"])
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("first", [*permutations([("s", 1.0), ("s", 50.0), ("t", 30.0), ("u", 20.0)], 3)], ids=str)
+def test_a_clock_that_follows_another_watermark_on_its_way_is_stored_where_it_is(
+    first: Any, name: str, late: Any
+) -> None:
+    """Which events come late, and which have been handed over, is the same behind a crash at any turn."""
+    found = []
+    for crash in (False, True):
+        host = Host(lambda ops, source: NAMED[name], crash=crash, stamp=float, lateness_s=0.0, late=late)
+        host.engine.declare("t", ["0"])
+        host.engine.declare("u", ["0"])
+        host.events("b", 0, ended=True)
+        for position, (source, time) in enumerate([*first, ("t", 55.0), ("s", 70.0), ("t", 71.0), ("u", 90.0)]):
+            host.take(Events(source, "a" if source == "s" else "0", position, [time], 1.0))
+        found.append(host.values)
+    assert found[0] == found[1]
 
 
 def test_a_pause_of_the_host_is_not_silence_of_a_partition() -> None:
