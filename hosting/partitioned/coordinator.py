@@ -181,10 +181,10 @@ class Coordinator:
         return member
 
     def _reopen(self, member: Member) -> None:
-        """Have what has ended with a sink that lacks something tried once more: it may be mended by now."""
+        """Have what has ended with something failed in it opened once more: it may be mended by now."""
         for partition, hold in self.group.holds.items():
-            if hold.unwritten and hold.status is Status.TERMINATED and member.may_own(partition):
-                hold.status = Status.WAIT
+            if hold.may_be_mended and member.may_own(partition):
+                hold.status, hold.unwritten = Status.WAIT, True
 
     def _holder(self, instance: str | None) -> MemberId | None:
         seats = self.group.members.items()

@@ -67,7 +67,8 @@ class Seat:
 class Hold:
     """The coordinator's side of one partition. *failure* is what its last owner said when it let it go.
 
-    *unwritten*: it was read to its end, but a sink lacks something, for which it is opened again by nodes that start.
+    *unwritten*: it was read to its end, but a sink lacks something, for which it is opened again by nodes that start;
+    so it is while a query has failed in it.
     """
 
     status: Status = Status.WAIT
@@ -83,8 +84,14 @@ class Hold:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has been read to its end and its sinks have all, so that no node opens it again."""
+        """Whether it has been read to its end and its sinks have all, so that no node opens it again for them."""
         return self.status is Status.TERMINATED and not self.unwritten
+
+    @property
+    def may_be_mended(self) -> bool:
+        """Whether it has ended with something failed in it, which may have been mended when the next node starts."""
+        has_failed = self.failure is not None and self.failure.is_of_query and not self.failure.warning
+        return self.status is Status.TERMINATED and (self.unwritten or has_failed)
 
 
 @dataclass(slots=True)

@@ -217,8 +217,9 @@ def _why(group: Group, partition: Partition, hold: Hold) -> Iterator[str]:
         yield _waits_for(group, partition)
     elif hold.status in (Status.OPEN, Status.CLOSING):
         yield from _moves(group, partition, hold)
-    if hold.status is Status.TERMINATED and hold.unwritten:
-        yield "a sink lacks something: the next node that starts opens it again"
+    if hold.may_be_mended:
+        what = "a sink lacks something" if hold.unwritten else "a query has failed in it"
+        yield f"{what}: the next node that starts opens it again"
     if hold.status is not Status.TERMINATED:
         yield from _fails(group, partition, hold)
     elif hold.failure is not None:

@@ -18,7 +18,6 @@ from reliable_rx.errors import StoreUnavailable
 T = TypeVar("T")
 RACES_MAX = 1_000
 POLL_S = 0.1
-OF_QUERY = "query "
 SINK_OWED = "a sink has failed, and is tried by the next node that starts"
 Beats = Mapping[MemberId, tuple[str, int]]
 
@@ -122,7 +121,7 @@ def failure_now(before: Failure | None, failing: Failure | None, *, unwritten: b
     >>> failure_now(Failure(0, "query 'q': has failed (and 1 more)"), None, unwritten=True).message
     'a sink has failed, and is tried by the next node that starts'
     """
-    if before is None or not before.message.startswith(OF_QUERY):
+    if before is None or not before.is_of_query:
         is_worse = failing is not None and not failing.warning and (before is None or before.warning)
         return failing if is_worse else before
     if not unwritten or not before.message.endswith((" more)", SINK_OWED)):

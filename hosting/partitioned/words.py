@@ -123,6 +123,15 @@ class Failure:
     message: str
     warning: bool = False
 
+    @property
+    def is_of_query(self) -> bool:
+        """Whether a query fails, or waits, in a partition that runs.
+
+        >>> Failure(0, "query 'q': has failed").is_of_query, Failure(3, "OSError: the disk is full").is_of_query
+        (True, False)
+        """
+        return self.message.startswith("query ")
+
 
 class Status(Enum):
     """Where a partition stands.

@@ -1,4 +1,4 @@
-"""A sink that fails in a partition that is read to its end: mended, it gets the rest from the next node that starts."""
+"""What fails in a partition that is read to its end, and is mended: it goes on with the next node that starts."""
 
 from __future__ import annotations
 
@@ -139,6 +139,20 @@ def test_a_mended_sink_gets_the_rest_of_a_partition_that_has_ended(fault: str, t
     before = world.epochs()
     world.run()
     assert world.epochs() == before and world.written("a") == WHOLE, "it never opens again"
+
+
+def test_a_query_that_has_failed_in_a_partition_that_has_ended(tmp_path: Path) -> None:
+    """Each node that starts says so and exits with 3, until the query is mended: then it runs again, and ends there."""
+    price_app.write_app(tmp_path)
+    command = ("node", "app.py", "--store", "g", "--gather", "0", "--plain", "--until-ended")
+    for _ in range(2):
+        assert "mend its function" in cli(*command, cwd=tmp_path, code=FAILED).stderr
+        assert "the next node that starts" in cli("status", "--store", "g", cwd=tmp_path, code=FAILED).stdout
+    app = tmp_path / "app.py"
+    app.write_text(app.read_text().replace("order == 2", "order == 4"))
+    for _ in range(2):
+        cli(*command, cwd=tmp_path)
+        assert "the next node" not in cli("status", "--store", "g", cwd=tmp_path).stdout
 
 
 def test_what_follows_such_a_partition_does_not_wait_for_its_sink(tmp_path: Path) -> None:
