@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hosting.blame import blamed
 from hosting.failing import strike
-from hosting.routes import Entry, Route
+from hosting.routes import Entry, Route, Routes
 from hosting.turn import Events
 from reliable_rx.instance import Instance, Timer
 
@@ -34,7 +34,7 @@ class Delivery:
     blame = staticmethod(blamed)
     struck = strike
 
-    routes: dict[str, Route]
+    routes: Routes
     watermarks: Watermarks
     immediate: deque[Timer]
     cascade: deque[Cascade]

@@ -25,7 +25,7 @@ from hosting.letters import begin_anew, complete, has_ended, take_rejects
 from hosting.own_clocks import check_clock, sources_of
 from hosting.plans import Plans
 from hosting.retired import Retired
-from hosting.routes import Route
+from hosting.routes import Routes
 from hosting.skipping import Skips, absorb
 from hosting.standing import COMPLETED, FAILED, RUNNING, Standing
 from hosting.suspended import SuspendedQueries, disposed
@@ -76,7 +76,7 @@ class QueryEngine(Delivery, TimeMoves):
         """Whether one of them could not follow, and may be able to when another one begins."""
         self.suspended = SuspendedQueries(self)
         self.retired = Retired(self)
-        self.routes: dict[str, Route] = {}
+        self.routes = Routes()
         self.live: dict[str, set[str]] = {}
         self.readers = Readers(self.standing, self.live, self.suspended)
         self.awaited: set[str] = set()  # sources whose first partition may still appear: they have not ended
@@ -172,6 +172,8 @@ class QueryEngine(Delivery, TimeMoves):
             self.settle()
         if self.over:
             complete(self)
+        if self.routes.left:
+            self.routes.sweep()
         self.event = self.turn = None
         return list(self.outputs.values())
 
@@ -424,9 +426,7 @@ class QueryEngine(Delivery, TimeMoves):
 
     def resume(self, instance: Instance, leaf: PlanNode, order: int) -> None:
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
-        route = self.routes.get(op.source)
-        if route is None:
-            route = self.routes[op.source] = Route()
+        route = self.routes.of(op.source)
         if instance.parent is not None or not (instance.plan.single and instance.plan.by_list):
             if instance.orders is None:
                 instance.orders = {}
@@ -444,11 +444,8 @@ class QueryEngine(Delivery, TimeMoves):
             return
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
         self.readers.leave(instance, op.source)
-        route = self.routes.get(op.source)
-        if route is not None:
-            if not instance.plan.single and op.source not in self.live:
-                self.stepwise -= 1
-            route.remove(instance, leaf)
+        if self.routes.leave(op.source, instance, leaf) and not instance.plan.single and op.source not in self.live:
+            self.stepwise -= 1
 
     def plan_inner(self, query: Query[Any], node: PlanNode) -> tuple[Plan, Operators]:
         for plan in node.made:

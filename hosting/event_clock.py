@@ -24,7 +24,7 @@ from hosting.letters import post
 from hosting.own_clocks import is_timeless
 from hosting.reorder import END, LAST, Channel, Entry, Reorder
 from hosting.routes import Entry as ReaderEntry
-from hosting.routes import Route
+from hosting.routes import Routes
 from hosting.standing import RUNNING, Standing
 from hosting.time_moves import REARMED_MAX, is_hopeless
 from hosting.timers import Clock
@@ -62,7 +62,7 @@ class EventClock(Clock):
         self.ended: set[str] = set()
         self.over: dict[str, Exception | None] = {}  # those whose end the query has been told
         self.leads: dict[str, float] = {}  # by path, how long before they were due timers have been set
-        self.routes: dict[str, Route] = {}
+        self.routes = Routes()
         self.readers: dict[str, list[ReaderEntry]] = {}
         self.waiting = Reorder(self)
         self.playing: tuple[str, Sequence[Entry]] = ("", ())
@@ -329,6 +329,8 @@ class EventClock(Clock):
         if self.clock > max(self.floor, self.watermark.time):  # another one than it has followed on the way here
             self.engine.touch(self.standing)
             self.floor = self.clock
+        for source in self.routes.sweep() if self.routes.left else ():
+            self.readers.pop(source, None)
         self.waiting.keep(self.clock)
         error = self.waiting.excess(self.standing)
         if error is None:
@@ -370,7 +372,7 @@ class EventClock(Clock):
             instance.orders[leaf.index] = order
         self.readers.pop(source, None)
         self.engine.readers.choose(instance, source)
-        self.routes.setdefault(source, Route()).add(instance, leaf, order)
+        self.routes.of(source).add(instance, leaf, order)
 
     def unsubscribe(self, instance: Instance, leaf: PlanNode) -> None:
         if instance.orders is not None:
@@ -381,17 +383,14 @@ class EventClock(Clock):
         source: str = leaf.op.source  # type: ignore[attr-defined]
         self.engine.readers.leave(instance, source)
         self.readers.pop(source, None)
-        route = self.routes.get(source)
-        if route is not None:
-            route.remove(instance, leaf)
+        self.routes.leave(source, instance, leaf)
 
     def readers_of(self, source: str) -> list[ReaderEntry]:
         """Return who reads *source* inside the query, in the order in which they subscribed."""
-        found = self.readers.get(source)
-        if found is None:
-            route = self.routes.get(source)
-            found = self.readers[source] = [] if route is None else list(route.readers())
-        return found
+        found, route = self.readers.get(source), self.routes.get(source)
+        if found is None and route is not None:
+            found = self.readers[source] = list(route.readers())
+        return found or []
 
     # -- in the store
 

@@ -115,6 +115,43 @@ class Route:
                     yield entry, found.get(key, []), error
 
 
+class Routes(dict[str, Route]):
+    """The routes of one world, by the name of what is read; one that all readers have left goes behind the turn.
+
+    Not sooner: it may be at work, and who leaves it may read it again at once.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: set[str] = set()
+
+    def of(self, source: str) -> Route:
+        """Return the route of *source*, making it for its first reader."""
+        route = self.get(source)
+        if route is None:
+            route = self[source] = Route()
+        return route
+
+    def leave(self, source: str, instance: Instance, leaf: PlanNode) -> bool:
+        """Let a reader leave; return whether *source* has a route."""
+        route = self.get(source)
+        if route is None:
+            return False
+        route.remove(instance, leaf)
+        if not route.is_read:
+            self.left.add(source)
+        return True
+
+    def sweep(self) -> set[str]:
+        """Forget the routes that nobody reads any more; return their names."""
+        left, self.left = {source for source in self.left if not self[source].is_read}, set()
+        for source in left:
+            del self[source]
+        return left
+
+
 def fan(top: Instance, readers: list[Entry]) -> Fan:
     alone = len(readers) == 1 and takes_lists(readers[0][0])
     return top, readers[0][1] if alone else None, readers

@@ -52,6 +52,30 @@ def outputs(reader: str, cut: int, how: str) -> list[Any]:
     return found
 
 
+@pytest.mark.parametrize("clock", [None, rx.event_time(float, lateness_s=0.0)], ids=["the host's", "its own"])
+def test_names_that_were_read_leave_nothing(clock: Any) -> None:
+    """Behind each event there is a route for each name that is read then, and no other, also within a query."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        values = list[int]()
+        evaluator.source("n", ListSource(values, follow=True))
+        for number in range(20):
+            evaluator.create(f"b{number}", n.map(abs))
+        evaluator.create("reader", n.map(lambda v: rx.source(f"b{v}").take(1)).switch_latest(), clock=clock)
+        evaluator.start()
+        for number in range(20):
+            values.append(number)
+            while evaluator.step():
+                pass
+        for number in range(20):
+            evaluator.dispose(f"b{number}")
+        values.append(20)
+        while evaluator.step():
+            pass
+        world = evaluator.engine if clock is None else evaluator.engine.standing["reader"].clock
+        assert world is not None and all(route.is_read for route in world.routes.values())
+        assert world.routes.keys() <= {"n", "b19", "b20"} and evaluator.engine.routes.keys() <= {"n", "b20"}
+
+
 @pytest.mark.parametrize("reader, cut, how", crossed(READERS, range(3, 8), HOW))
 def test_whoever_has_read_a_stream_before_makes_no_difference(reader: str, cut: int, how: str) -> None:
     """A stream that all readers have left is as one that nobody has read, as it is behind a restart."""
