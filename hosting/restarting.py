@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from hosting.afresh import afresh_told
 from hosting.cycles import there_are
-from hosting.standing import FAILED
+from hosting.standing import FAILED, Standing
 from hosting.turn import Create, Dispose
-from reliable_rx.errors import QueryRefused
+from reliable_rx.errors import QueryDisposed, QueryRefused
 from reliable_rx.names import check_query, query_of
 
 if TYPE_CHECKING:
@@ -60,16 +60,21 @@ def follow(evaluator: QueryEvaluator, *, starting: bool = False) -> None:
 
 
 def left_behind(engine: QueryEngine, begun: Container[str]) -> dict[str, str]:
-    """Return who has failed with the end of a query that has *begun* and has not failed since, and of which."""
-    failed = {name: each.failure for name, each in engine.standing.items() if each.status == FAILED}
-    return {
-        name: failure.origin
-        for name, failure in failed.items()
-        if failure is not None
-        and (origin := query_of(failure.origin)) in begun
-        and origin in engine.standing
-        and engine.standing[origin].error is None
-    }
+    """Return who has failed with the end of a query that has *begun* and has not failed since, and of which.
+
+    A source may have the name of one that was disposed of.
+    """
+    failed = {name: each for name, each in engine.standing.items() if each.status == FAILED}
+    origins = {name: each.failure.origin for name, each in failed.items() if each.failure is not None}
+    return {name: origin for name, origin in origins.items() if _goes_on(engine, failed[name], query_of(origin), begun)}
+
+
+def _goes_on(engine: QueryEngine, standing: Standing, origin: str, begun: Container[str]) -> bool:
+    """Whether *origin*, with which *standing* has failed, has *begun* since, or is a source by now."""
+    there = engine.standing.get(origin)
+    if there is None:
+        return origin in engine.live and origin not in engine.failures and isinstance(standing.error, QueryDisposed)
+    return origin in begun and there.error is None
 
 
 def _creation(evaluator: QueryEvaluator, name: str) -> Create:

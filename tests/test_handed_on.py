@@ -111,11 +111,14 @@ class Host:
         self.store, self.values = MemoryStore(), [1]
         self.made: dict[str, Any] = {"base": failing, **HANDED_ON, **OWN}
         self.clocked: Collection[str] = {"timed"}
+        self.sources: dict[str, Any] = {}
 
     def opened(self, names: Any = None) -> QueryEvaluator:
         self.store = self.store.reopen()
         evaluator = QueryEvaluator(self.store, background=False, checkpoint_interval_s=1e9)
         evaluator.source("n", ListSource(self.values, follow=True))
+        for name, source in self.sources.items():
+            evaluator.source(name, source)
         for name in self.made if names is None else names:
             self.create(evaluator, name)
         evaluator.start()
@@ -177,6 +180,30 @@ def test_whoever_has_handed_an_error_on_runs_again_with_its_query(
     for name in HANDED_ON.keys() - {"timed"}:  # whose clock stands still until more comes
         last = [value for part in evaluator.stream(name).read(0, 100) for value in part.values][-1]
         assert abs(last) == (2 if name == "counted" else 5)
+    evaluator.close()
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_source_may_take_the_name_of_a_query_that_was_disposed_of(how: str) -> None:
+    """Whoever has read the query reads the source from its beginning on, whatever clock it is on."""
+    host = Host(rx.source("n").map(abs))
+    host.made = {"base": host.made["base"], **HANDED_ON}
+    evaluator = host.opened()
+    host.take(evaluator, 2, 3)
+    evaluator.dispose("base")
+    assert failed(evaluator) == HANDED_ON.keys()
+    leave(evaluator, how)
+    del host.made["base"]
+    host.sources["base"] = ListSource([100.0, 200.0])
+    evaluator = host.opened()
+    host.take(evaluator, 4, 5)
+    assert not failed(evaluator)
+    for name in HANDED_ON.keys() - {"counted", "of two"}:
+        found = [value for part in evaluator.stream(name).read(0, 100) for value in part.values]
+        assert [abs(value) for value in found][-2:] == [100.0, 200.0] or name in (
+            "named by a value",
+            "of what is named",
+        )
     evaluator.close()
 
 
