@@ -71,7 +71,8 @@ def sentence(
         case Upstream(source, "running"):
             return f"{when} with {source!r} ({why}), which runs again by now: {again}"
         case Upstream(source, "disposed"):
-            return f"{when} with {source!r}, which was disposed of: it runs again once a query or a source of that name is there"
+            remedy = "it runs again once a query or a source of that name is there"
+            return f"{when} with {source!r}, which was disposed of: {remedy}"
         case Upstream(source, _):
             return f"{when} with the source {source!r} ({why}): mend that and read it anew, then {again}"
     at = "an event that is not known" if failure is None else failure.at

@@ -103,8 +103,8 @@ class HangWatch:
             else:
                 self._look_at_rest(key, evaluator, now)
             return
-        if now - known[1] < HANG_S or (evaluator.recovery is None and evaluator.engine.turn is None):
-            return  # what a start loads may be much
+        if now - known[1] < HANG_S:
+            return
         self._hanging.add(key)
         evaluator.reporter.loop.tell_hang(now - known[1], evaluator.working.thread)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LASTING_S = 300.0
 """After so long what stops everything is no warning any more, but an error."""
 UNREAD = "unread"
+OURS = ("reliable_rx", "hosting", "checkpoint", "spark_bridge")
 
 
 class LoopReports:
@@ -101,13 +102,16 @@ class LoopReports:
     def tell_hang(self, seconds: float, thread: int) -> None:
         """From another thread: the loop, in *thread*, has been in one step for so many *seconds*."""
         turn, frame = self.evaluator.engine.turn, sys._current_frames().get(thread)
+        at_work = "turn" if turn is not None else "step" if self.evaluator.reporter.has_begun else "start"
         what = "in no turn): a source, a sink or the disk does not return"
+        if at_work == "start":
+            what = f"{loading_in(frame)})"
         if turn is not None:
             where = f"{turn.source}/{turn.partition} from event {turn.first:,} on" if isinstance(turn, Events) else ""
             query = hanging_in(frame)
             of = "a query" if query is None else f"the query {query!r}"
             what = f"{where or type(turn).__name__}): a function of {of} does not return"
-        message = f"one {'step' if turn is None else 'turn'} has been at work for {seconds:.0f} s ({what}"
+        message = f"one {at_work} has been at work for {seconds:.0f} s ({what}"
         trace = "" if frame is None else "".join(traceback.format_stack(frame))
         self.stands = True
         level = logging.ERROR if seconds >= LASTING_S else logging.WARNING
@@ -120,6 +124,17 @@ class LoopReports:
         """From another thread: the loop goes on, or has ended its last step."""
         self.incidents.resolve("stall", "loop")
         self.told_hang()
+
+
+def loading_in(frame: FrameType | None) -> str:
+    """Return what a start does in *frame*, of another thread: what it has called does not return, or it loads much."""
+    found = None
+    while frame is not None and (module := str(frame.f_globals.get("__name__")).partition(".")[0]) not in OURS:
+        found = found if module in sys.stdlib_module_names else frame
+        frame = frame.f_back
+    if found is None:
+        return "it loads what is stored, which may be much"
+    return f"{found.f_code.co_qualname} in {found.f_code.co_filename}, line {found.f_lineno}, does not return"
 
 
 def hanging_in(frame: FrameType | None) -> str | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from checkpoint.store import Store
@@ -34,6 +36,15 @@ def own(evaluator: QueryEvaluator) -> None:
             raise StoreOwned(f"{message}; close it first, or give this one a store of its own", owner=os.getpid())
         OWNERS[evaluator.store] = weakref.ref(evaluator)
     hang_watch.WATCH.add(evaluator)
+
+
+@contextmanager
+def watched(evaluator: QueryEvaluator) -> Iterator[None]:
+    """Work for *evaluator*, and have it told if that does not return, also before it has started."""
+    if not evaluator.started:
+        hang_watch.WATCH.add(evaluator)
+    with evaluator.working:
+        yield
 
 
 def disown(evaluator: QueryEvaluator) -> None:

@@ -65,7 +65,7 @@ class Reporter:
         self._ended: set[str] = set()
         self._again: set[str] = set()
         """Queries that gave something else in the replay of this start than before."""
-        self._has_begun = self._has_last_words = self._hands_on = False
+        self.has_begun = self._has_last_words = self._hands_on = False
         self._earlier: list[dict[str, Any]] = []
         directory = getattr(evaluator.store, "directory", None)
         is_hosted = evaluator.journal_worker.threaded
@@ -100,7 +100,7 @@ class Reporter:
         lasting = [each for each in self.evaluator.warnings if each not in self.evaluator.harmless]
         for number, warning in enumerate(lasting, 1):
             self.incidents.report("recovery", f"warning {number}", warning, level=logging.WARNING)
-        self._has_begun = True
+        self.has_begun = True
         if self.file is not None and not self._hands_on:
             self._write(self.file, monotonic())
 
@@ -131,7 +131,7 @@ class Reporter:
 
     def at_end(self) -> None:
         """A run has ended, or the evaluator does: tell all that a step later or the next checkpoint would tell."""
-        if self._has_begun and self.evaluator.broken is None:
+        if self.has_begun and self.evaluator.broken is None:
             if (attempt := self.evaluator.checkpointer.attempt) is not None:
                 for name, segments in islice(attempt.outputs.items(), STREAMS_MAX):
                     look(self.incidents, name, segments)
@@ -167,13 +167,13 @@ class Reporter:
         if broken is not None:
             if not self._hands_on:
                 self.file.write({**self._status(), "ended": described(broken)})
-        elif self._has_begun:
+        elif self.has_begun:
             self.tell_queries()
             self.file.write({**self._status(), "stopped": True})
 
     def halted(self, error: Exception) -> None:
         """A step has raised *error*: nothing happens any more until there is another one."""
-        if is_a(error, StoreUnavailable) or not self._has_begun:
+        if is_a(error, StoreUnavailable) or not self.has_begun:
             return
         self._written = ()
         self.loop.halted(error)
@@ -292,7 +292,7 @@ class Reporter:
     def told_unchanged(self, name: str) -> None:
         """A query that has failed was declared as it is: it does not run again by that."""
         self._unchanged.add(name)
-        if self._has_begun and name not in self.evaluator.engine.suspended.untold:
+        if self.has_begun and name not in self.evaluator.engine.suspended.untold:
             LOG.warning(
                 "query %r was created as it is, and has failed: edit it, or restart(%r) runs it again", name, name
             )

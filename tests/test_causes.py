@@ -76,7 +76,8 @@ def test_who_reads_a_disposed_stream_is_said(caplog: pytest.LogCaptureFixture) -
             evaluator.step()
         assert "query 'up' is disposed of, and its stream ends for letters, reader, timed" in caplog.text
         message = told(evaluator)["reader"].message
-        assert message == "has failed with 'up', which was disposed of: it runs again once a query or a source of that name is there"
+        remedy = "it runs again once a query or a source of that name is there"
+        assert message == f"has failed with 'up', which was disposed of: {remedy}"
         assert evaluator.query("reader").upstream == "up"
 
 

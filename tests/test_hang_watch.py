@@ -6,7 +6,9 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conditions import until
@@ -14,7 +16,9 @@ from lanes import left_to_commits
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
-from hosting import QueryEvaluator, hang_watch, lasting, loop_reports
+from hosting import App, JsonLinesSink, QueryEvaluator, hang_watch, lasting, loop_reports
+from hosting.cli import mend
+from hosting.cli.command import main
 from hosting.hang_watch import HangWatch
 from hosting.sources import ListSource
 from hosting.status_file import read_status
@@ -60,6 +64,109 @@ def test_a_program_is_told_of_a_turn_that_hangs(
             loop.join()
         until(lambda: not stalls(evaluator), "it goes on")
     until(lambda: not watchers(), "with the last evaluator the watch ends")
+
+
+HELD, WHERE = threading.Event(), set[str]()
+"""What the places of these kinds wait for, which hang in a start."""
+
+
+def held(kind: str) -> None:
+    if kind in WHERE:
+        HELD.wait(60.0)
+
+
+class Connected:
+    """A state that connects again when it is loaded."""
+
+    def __getstate__(self) -> dict[str, int]:
+        return {"port": 1}
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        held("a state")
+
+
+class Slow(ListSource):
+    """A source that lists its partitions when the service is there."""
+
+    def partitions(self):  # type: ignore[no-untyped-def]
+        held("a source")
+        return super().partitions()
+
+
+class SlowSink(JsonLinesSink):
+    """A sink that is opened when the service is there."""
+
+    def open(self, stream: str) -> int:
+        held("a sink")
+        return super().open(stream)
+
+
+def chosen(inner: Any) -> Any:
+    held("a selector")
+    return inner
+
+
+STARTS: dict[str, tuple[Callable[[Path], App], str]] = {
+    "a state": (lambda folder: app_of(ListSource([1])), "Connected.__setstate__"),
+    "a source": (lambda folder: app_of(Slow([1])), "Slow.partitions"),
+    "a selector": (lambda folder: app_of(ListSource([1]), chooses=chosen), "app_of.<locals>.<lambda>"),
+    "a sink": (lambda folder: app_of(ListSource([1]), sink=SlowSink(folder / "out")), "SlowSink.open"),
+}
+
+
+def app_of(source: Any, *, chooses: Any = None, sink: Any = None) -> App:
+    app = App()
+    read = app.source("n", source)
+    app.query("q", read.scan(lambda state, _: state or Connected(), None).map(lambda _: 1))
+    if chooses is not None:
+        app.query("chosen", read.group_by(lambda n: n).flat_map(lambda group: chooses(group)))
+    if sink is not None:
+        app.sink("q", sink)
+    return app
+
+
+@pytest.mark.parametrize("kind", STARTS)
+def test_a_start_that_does_not_return_says_what_it_waits_for(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the log and in `status`, wherever code of the app is called before the first turn."""
+    monkeypatch.setattr(hang_watch, "HANG_S", 0.1)
+    HELD.set()
+    with SqliteStore(tmp_path / "store") as store, app_of(ListSource([1])).evaluator(store) as evaluator:
+        evaluator.run()
+    HELD.clear()
+    monkeypatch.setattr(f"{__name__}.WHERE", {kind})
+    made, place = STARTS[kind]
+
+    def start() -> None:
+        with SqliteStore(tmp_path / "store") as store, made(tmp_path).evaluator(store) as evaluator:
+            evaluator.start()
+
+    starting = threading.Thread(target=start)
+    starting.start()
+    try:
+        until(lambda: "one start has been at work" in caplog.text, "it is told")
+        assert place in caplog.text.partition("one start has been at work")[2].partition("\n")[0]
+        until(lambda: b'"stall"' in (tmp_path / "store" / "status.json").read_bytes(), "status knows")
+    finally:
+        HELD.set()
+        starting.join()
+
+
+def test_a_command_says_what_its_start_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It shows no log, so it says so itself, once."""
+    monkeypatch.setattr(hang_watch, "HANG_S", 0.1)
+    HELD.set()
+    with SqliteStore(tmp_path / "store") as store, app_of(ListSource([1])).evaluator(store) as evaluator:
+        evaluator.run()
+    HELD.clear()
+    monkeypatch.setattr(f"{__name__}.WHERE", {"a state"})
+    said: list[str] = []
+    monkeypatch.setattr(mend, "complain", lambda text: (said.append(text), HELD.set()))
+    assert main(["dispose", str(tmp_path / "store"), "q", "--yes"]) == 0
+    assert len(said) == 1 and "Connected.__setstate__" in said[0] and "Ctrl-C ends it" in said[0]
 
 
 @left_to_commits

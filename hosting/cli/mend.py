@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from checkpoint.store import Store
@@ -18,7 +19,7 @@ from hosting.causes import all_readers_of, name_some, readers_of
 from hosting.cli.loading import load_for_store, reach
 from hosting.cli.scripts import is_loaded
 from hosting.cli.stores import StoreAddress, left_open
-from hosting.cli.terminal import agreed, say
+from hosting.cli.terminal import agreed, complain, say
 from hosting.cli.wording import BadUsage, log_nothing
 from hosting.cycles import there_are
 from hosting.edit import READ_ANEW
@@ -189,4 +190,14 @@ def only_turns(app: App, store: Store, *, strict: bool | None = None) -> QueryEv
     overruling: Options = {"buffer_events_max": NEVER_FULL}
     if strict is not None:
         overruling["strict"] = strict
-    return app.bare(store, **overruling)
+    evaluator = app.bare(store, **overruling)
+    evaluator.reporter.loop.told_hang = partial(tell_hang, evaluator, [])
+    return evaluator
+
+
+def tell_hang(evaluator: QueryEvaluator, told: list[str]) -> None:
+    """Say that the start of *evaluator* does not return, unless that is *told*: the log of a command is silent."""
+    stalls = [each.message for each in evaluator.incidents.open() if each.kind == "stall"]
+    if stalls and not told:
+        complain(f"{stalls[0]}; Ctrl-C ends it")
+    told[:] = stalls
