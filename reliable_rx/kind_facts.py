@@ -12,6 +12,7 @@ from typing import Any
 
 from reliable_rx.class_of import bases_of, derives_from, is_a, path_of, space_of
 from reliable_rx.held import derives, slots
+from reliable_rx.operator import Operator
 from reliable_rx.query import Query
 from reliable_rx.reach import FIXED, GETTERS, is_named_only, is_own
 
@@ -42,9 +43,11 @@ class KindFacts:
         bases = bases_of(self.kind)
         self.slots = [name for each in bases for name in slots(each)]
         self.computed = {name for each in bases for name, at in space_of(each).items() if is_a(at, cached_property)}
+        if is_a(value, Operator):
+            self.computed |= value.of_process
 
     def held(self, value: object) -> dict[str, Any]:
-        """Return the attributes of one of the class, by name, without those that are computed when asked for."""
+        """Return the attributes of one of the class, by name, but for computed ones and those of the process alone."""
         known = {name: getattr(value, name) for name in self.slots if hasattr(value, name)}
         there = getattr(value, "__dict__", {})
         if not self.computed:

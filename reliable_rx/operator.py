@@ -55,6 +55,8 @@ class Operator:
     """Un-hosted: the inputs to which it subscribes with its own scheduler, as RxPY does for a few operators of time."""
     is_hub: ClassVar[bool] = False
     """Others read what it shares (share, publish…): see `reliable_rx.hub`."""
+    of_process: ClassVar[frozenset[str]] = frozenset()
+    """Attributes that are others in each process, and no part of what the operator is."""
     counts_readers: ClassVar[bool] = False
     """A hub that stands apart from the chains in which it is written, and runs while anybody reads it."""
     runs_plain: ClassVar[bool] = False

@@ -354,3 +354,24 @@ class Named:
 def test_what_pickles_by_name_is_told_apart_by_it() -> None:
     """The name is what pickle would keep of it, not its text, which has an address."""
     assert held.pieces(Named("NAMED")) == "NAMED"
+
+
+SHARING: dict[str, Callable[[int], Any]] = {
+    "publish": lambda n: rx.operators.publish(lambda shared: shared.take(n)),
+    "publish_value": lambda n: rx.operators.publish_value(n, lambda shared: shared),
+    "replay": lambda n: rx.operators.replay(n, mapper=lambda shared: shared),
+    "multicast": lambda n: rx.operators.multicast(subject_factory=lambda _: rx.Subject(), mapper=lambda xs: xs.take(n)),
+    "publish, counted": lambda n: rx.compose(rx.operators.publish_value(n), rx.operators.ref_count()),
+}
+
+
+@pytest.mark.parametrize("kind", SHARING)
+def test_an_operator_that_shares_is_the_same_wherever_it_is_made(kind: str) -> None:
+    """Also where a function holds it: its parameters are a part of the query, the token of its process is none."""
+
+    def made(n: int) -> Any:
+        operator = SHARING[kind](n)
+        return rx.source("n").flat_map(lambda value: rx.of(value).pipe(operator)).content_hash
+
+    assert made(1) == made(1)
+    assert made(1) != made(2)

@@ -44,6 +44,7 @@ class Hub(Stage):
     """
 
     is_hub = runs_plain = resubscribes = True
+    of_process = frozenset(("_token", "live", "number"))
     is_by_query: ClassVar[bool] = False
     """Whether it was made for an element: by a function of a query at work, and not by the program around."""
     memory: Memory = "nothing"
