@@ -22,7 +22,7 @@ from hosting.event_clock import EventClock
 from hosting.failing import take_fail
 from hosting.failure import Origins, failure_of
 from hosting.letters import begin_anew, complete, has_ended, take_rejects
-from hosting.own_clocks import check_clock, sources_of
+from hosting.own_clocks import check_clock, joined_by, sources_of
 from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Routes
@@ -266,8 +266,9 @@ class QueryEngine(Delivery, TimeMoves):
             if before is not None:
                 self.touch(before)  # its clock goes over to the new one
             clock = EventClock(self) if before is None or before.clock is None else before.clock
+            joined = frozenset[str]() if before is None else joined_by(before, turn.clock, is_edit=is_edit)
             clock.adopt(standing)
-            clock.join(turn.clock, sources_of(standing.plan))
+            clock.join(turn.clock, sources_of(standing.plan) | joined)
         if before is None:
             standing.emitted = self.retired.pop(turn.name)
             if standing.emitted:

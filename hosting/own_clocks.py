@@ -67,6 +67,19 @@ def sources_of(plan: Plan) -> frozenset[str]:
     return frozenset(found)
 
 
+def joined_by(standing: Standing, spec: EventTime, *, is_edit: bool) -> frozenset[str]:
+    """Return the sources that inner sequences of *standing* have named and *spec* reads; of an edit those read now.
+
+    Without an edit the watermark stays what it is: it goes on to wait for a source that was read before.
+    """
+    clock = standing.clock
+    if clock is None:
+        return frozenset()
+    named = clock.watermark.sources - sources_of(standing.plan)
+    read = {source for source, route in clock.routes.items() if route.is_read}
+    return frozenset(each for each in named if spec.of(each) is not None and (not is_edit or each in read))
+
+
 def is_timeless(plan: Plan) -> bool:
     """Whether a list may span several moments because nothing in *plan* looks at the clock."""
     return plan.by_list and not any(reads_clock(node) for node in plan.walk())
