@@ -16,7 +16,8 @@ from reliable_rx import operators as ops
 from reliable_rx.reliable import LateEvent
 
 INPUTS = ("n", "m")
-COUNT = 5
+NAMES = [f"q{number}" for number in range(5)]
+EDITED = 10**6
 IDLE_S = 1e6
 """Longer than any run takes: no source is ever taken for idle, which depends on when a process looks."""
 LATE: tuple[Literal["drop", "keep", "side"], ...] = ("drop", "keep", "side")
@@ -34,10 +35,14 @@ class Declared(NamedTuple):
     clock: rx.EventTime | None
 
 
-def app(seed: int, *, clocked: bool) -> dict[str, Declared]:
-    """Return the app of *seed*, by the names of its queries; *clocked*, half of them are on event time."""
-    draw = Drawing(seed, clocked=clocked)
-    return {name: draw.declared(name) for name in (f"q{number}" for number in range(COUNT))}
+def app(seed: int, *, clocked: bool, edited: bool = False) -> dict[str, Declared]:
+    """Return the app of *seed*, by the names of its queries; *clocked*, half of them are on event time.
+
+    *edited*, with other queries of the same policies and clocks: what they put aside may have readers.
+    """
+    hosted = app(seed, clocked=clocked) if edited else {}
+    draw = Drawing(seed + EDITED if edited else seed, clocked=clocked)
+    return {name: draw.declared(name, hosted.get(name)) for name in NAMES}
 
 
 def num(value: Any) -> int:
@@ -76,11 +81,11 @@ class Drawing:
 
     # -- queries
 
-    def declared(self, name: str) -> Declared:
-        """Return the next query, which those behind it may read."""
-        policy: Any = self.random.choice(["fail"] * 4 + ["skip", "dead_letter"])
+    def declared(self, name: str, hosted: Declared | None) -> Declared:
+        """Return the next query, which those behind it may read, *hosted* as another one."""
+        policy: Any = hosted.policy if hosted else self.random.choice(["fail"] * 4 + ["skip", "dead_letter"])
         self.pairs = policy == "fail"  # others refuse to pair by position what they may leave out
-        query, clock = self.query(), self.clock()
+        query, clock = self.query(), hosted.clock if hosted else self.clock()
         self.names.append(name)
         self.aside[name] = [f"{name}.dead_letters"] if policy == "dead_letter" else []
         self.aside[name] += [f"{name}.late"] if clock is not None and clock.late == "side" else []
@@ -97,12 +102,17 @@ class Drawing:
             (0.75, lambda: self.stream()().pipe(*self.chain(2, self.random.randint(1, 3)))),
             (0.08, lambda: rx.merge(self.stream(1)(), self.stream(1)()).pipe(*self.chain(2, 1))),
             (0.05, lambda: rx.concat(self.stream(1)().pipe(ops.take(2)), self.stream(1)())),
-            (0.05, lambda: deferred(self.inner(1))),
+            (0.05, lambda: self.deferred(self.inner(1))),
             (0.07 * self.pairs, lambda: rx.zip(self.stream(1)(), self.stream(1)()).pipe(ops.map(num), self.one(1))),
         ]
         if len(self.names) == len(INPUTS) and self.random.random() < 0.5:
             return rx.source("n").pipe(*self.chain(0, 1))
         return self.random.choices([made for _, made in forms], [weight for weight, _ in forms])[0]()
+
+    def deferred(self, made: Selector) -> Any:
+        """Return a query of which nothing is known before it begins; on event time, a source must be."""
+        query = rx.defer(lambda _: made(1))
+        return rx.concat(self.some().pipe(ops.take(1)), query) if self.clocked else query
 
     # -- their parts
 
@@ -151,10 +161,6 @@ class Drawing:
 
 Kind: TypeAlias = Callable[[Drawing, int], Steps]
 Selected: TypeAlias = Callable[[Drawing, Stream], Selector]
-
-
-def deferred(made: Selector) -> Any:
-    return rx.defer(lambda _: made(1))
 
 
 # -- selectors

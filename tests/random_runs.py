@@ -1,0 +1,108 @@
+"""Runs of a random app, in one process after the other, and what its streams hold in the end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from random_apps import INPUTS, NAMES, app
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+
+EVENTS, STEPS_MAX, ACTIONS_MAX = 14, 2000, 2000
+HOW = ("stopped", "killed", "killed behind checkpoints", "killed at once", "mixed")
+ENDS = ("", "stopped", "full checkpoint", "killed", "killed at once")
+ACTS = ("restart", "edit", "back", "create anew")
+LIMITS = rx.Limits(actions_max=ACTIONS_MAX)
+
+
+class Run:
+    """One app from its first event to its last; *acts*, its queries are restarted, edited, disposed of and created."""
+
+    def __init__(self, seed: int, *, clocked: bool, acts: bool = False) -> None:
+        self.seed, self.clocked, self.acts = seed, clocked, acts
+        self.lists: dict[str, list[int]] = {name: [] for name in INPUTS}
+        self.edited: set[str] = set()
+        self.store, self.now = MemoryStore(), 1000.0
+        self.evaluator = self.opened()
+
+    def opened(self) -> QueryEvaluator:
+        evaluator = QueryEvaluator(self.store, background=False, checkpoint_interval_s=1e9, clock=lambda: self.now)
+        for name, values in self.lists.items():
+            evaluator.source(name, ListSource(values, follow=True))
+        for name in NAMES:
+            self.create(evaluator, name)
+        evaluator.start()
+        return evaluator
+
+    def create(self, evaluator: QueryEvaluator, name: str) -> None:
+        query, policy, clock = app(self.seed, clocked=self.clocked, edited=name in self.edited)[name]
+        evaluator.create(name, query, policy=policy, clock=clock, limits=LIMITS)
+
+    def settle(self) -> None:
+        for _ in range(STEPS_MAX):
+            if not self.evaluator.step():
+                return
+        raise AssertionError("there is no end of it")
+
+    def again(self, end: str) -> None:
+        """End the process and start another one, or only take a checkpoint."""
+        if end == "full checkpoint":
+            self.evaluator.checkpoint(full=True)
+        if end in ("", "full checkpoint"):
+            return
+        if end != "killed at once":
+            self.evaluator.flush()
+        self.evaluator.close() if end == "stopped" else self.evaluator.abandon()
+        self.store = self.store.reopen()
+        self.evaluator = self.opened()
+        if not self.acts:
+            assert not self.evaluator.engine.reports, "a query was taken for an edited one"
+        self.settle()
+
+    def play(self, how: str) -> None:
+        draw, ends, acts = random.Random(self.seed * 7 + 1), random.Random(self.seed), random.Random(self.seed + 1)
+        for number in range(EVENTS):
+            self.now += 1.0
+            values, value = self.lists[draw.choice("nnm")], draw.randint(0, 30) + number * 2
+            values += [value, *((value * 7 + each * 3) % 60 for each in range(value % 4))]
+            self.settle()
+            if self.acts and acts.random() < 0.4:
+                self.act(acts.choice(NAMES), acts.choice(ACTS))
+                self.settle()
+            if how == "killed behind checkpoints" and number % 3 == 0:
+                self.evaluator.checkpoint(full=False)
+            self.again("killed" if how == "killed behind checkpoints" else ends.choice(ENDS) if how == "mixed" else how)
+        self.evaluator.flush()
+
+    def act(self, name: str, act: str) -> None:
+        if act == "restart":
+            self.evaluator.restart(name)
+            return
+        if act == "create anew":
+            self.evaluator.dispose(name)
+        else:
+            self.edited = self.edited | {name} if act == "edit" else self.edited - {name}
+        self.create(self.evaluator, name)
+
+    def found(self) -> dict[str, Any]:
+        """Return the values of all streams with their ids, the ends among them, and how the queries are."""
+        found: dict[str, Any] = {f"{name} is": self.evaluator.query(name).status for name in self.evaluator.queries()}
+        for name in (f"{name}{aside}" for name in NAMES for aside in ("", ".dead_letters", ".late")):
+            found[name] = [*self.told(name)]
+        return found
+
+    def told(self, name: str) -> Iterator[tuple[int, str]]:
+        for part in self.evaluator.stream(name).read(0, 10**6):
+            yield from enumerate(map(shown, part.values), part.first)
+            if part.ended:
+                yield part.first + len(part.values), repr(part.error)
+
+
+def shown(value: Any) -> str:
+    """Return the text of *value*, without a traceback: it names the file of a function, which a store has not."""
+    return repr(replace(value, traceback="") if isinstance(value, rx.DeadLetter) else value)
