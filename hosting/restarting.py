@@ -8,7 +8,8 @@ to before the failure (the turn is journalled with what came of it; the same eve
 from __future__ import annotations
 
 import logging
-from collections.abc import Container
+from collections.abc import Container, Iterable, Iterator
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 from hosting.afresh import afresh_told
@@ -62,11 +63,16 @@ def follow(evaluator: QueryEvaluator, *, starting: bool = False) -> None:
 def left_behind(engine: QueryEngine, begun: Container[str]) -> dict[str, str]:
     """Return who has failed with the end of a query that has *begun* and has not failed since, and of which.
 
-    A source may have the name of one that was disposed of.
+    A source may have the name of one that was disposed of. They are in the order in which they read each other: one
+    that ran before what it reads would fail with it again.
     """
     failed = {name: each for name, each in engine.standing.items() if each.status == FAILED}
     origins = {name: each.failure.origin for name, each in failed.items() if each.failure is not None}
-    return {name: origin for name, origin in origins.items() if _goes_on(engine, failed[name], query_of(origin), begun)}
+    return {
+        name: origins[name]
+        for name in in_reading_order(engine, origins)
+        if _goes_on(engine, failed[name], query_of(origins[name]), begun)
+    }
 
 
 def _goes_on(engine: QueryEngine, standing: Standing, origin: str, begun: Container[str]) -> bool:
@@ -75,6 +81,17 @@ def _goes_on(engine: QueryEngine, standing: Standing, origin: str, begun: Contai
     if there is None:
         return origin in engine.live and origin not in engine.failures and isinstance(standing.error, QueryDisposed)
     return origin in begun and there.error is None
+
+
+def in_reading_order(engine: QueryEngine, names: Iterable[str]) -> Iterator[str]:
+    """Yield queries behind those that they read, otherwise the older first: the same in a process that begins now."""
+    sorter = TopologicalSorter[str]()
+    known = sorted(names, key=lambda name: engine.standing[name].born)
+    for name in known:
+        sorter.add(name)
+    for name in known:
+        sorter.add(name, *{query_of(each) for each in engine.standing[name].plan.sources}.intersection(known))
+    yield from sorter.static_order()
 
 
 def _creation(evaluator: QueryEvaluator, name: str) -> Create:

@@ -207,6 +207,31 @@ def test_a_source_may_take_the_name_of_a_query_that_was_disposed_of(how: str) ->
     evaluator.close()
 
 
+@pytest.mark.parametrize("how", ["here", "stopped", "killed"])
+@pytest.mark.parametrize("way", ["restarted", "disposed of and created"])
+def test_each_runs_again_once_behind_what_it_reads(way: str, how: str) -> None:
+    """Neither the order in which queries were edited nor a start between makes one end twice."""
+    host = Host(rx.source("n").map(abs))
+    host.made = {
+        "base": host.made["base"],
+        "far": base.map(abs),
+        "both": rx.merge(base, rx.source("far").take(1)),
+        "beside": base.map(abs),
+    }
+    evaluator = host.opened()
+    host.take(evaluator, 2)
+    host.made["far"] = base.map(lambda value: value)
+    host.create(evaluator, "far")
+    if how != "here":
+        leave(evaluator, how)
+        evaluator = host.opened()
+    WAYS[way](evaluator)
+    host.take(evaluator, 3)
+    for name in host.made:
+        assert sum(part.ended for part in evaluator.stream(name).read(0, 100)) == 1
+    evaluator.close()
+
+
 READERS: dict[str, Any] = {
     "both": rx.merge(base, rx.source("n")),
     "far": rx.source("both").map(abs),
