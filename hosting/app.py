@@ -19,6 +19,7 @@ from hosting.companions import StartCompanion
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
 from hosting.given import check_new, check_options, check_sink, check_source
+from hosting.owning import watched
 from hosting.retention import Retention
 from hosting.sink_writer import checked_policy
 from hosting.sources.pushed import PushedStream
@@ -281,15 +282,17 @@ class App:
     def _with_inputs(self, store: Store, **overruling: Unpack[Options]) -> QueryEvaluator:
         options: Options = {**self.options, **overruling}
         evaluator = QueryEvaluator(store, **options)
-        for name, source in self.sources.items():
-            evaluator.source(name, made_source(name, source))
-        for name, pushed in self.pushed.items():
-            evaluator.push(name, on_bad_record=pushed.on_bad_record)
+        with watched(evaluator):
+            for name, source in self.sources.items():
+                evaluator.source(name, made_source(name, source))
+            for name, pushed in self.pushed.items():
+                evaluator.push(name, on_bad_record=pushed.on_bad_record)
         return evaluator
 
     def _create(self, evaluator: QueryEvaluator) -> None:
-        for name, each in self.queries.items():
-            evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
+        with watched(evaluator):
+            for name, each in self.queries.items():
+                evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
 
     def start_feeds(self, evaluator: QueryEvaluator, failed: Callable[[Exception], object]) -> list[threading.Thread]:
         """Start the feeds of a hosted app; an error of one of them is told to *failed*."""

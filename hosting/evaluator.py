@@ -37,7 +37,7 @@ from hosting.intake import Intake
 from hosting.looking import Looking, Working
 from hosting.loop import Guard, check_taken, raise_failures, run
 from hosting.outlets import Outlets
-from hosting.owning import disown, own, watched
+from hosting.owning import disown, own
 from hosting.recovery import recover
 from hosting.redefinitions import Redefinitions
 from hosting.reporting import Reporter
@@ -148,8 +148,7 @@ class QueryEvaluator(Looking):
         check_before_start(f"source {name!r}", started=self.started, closed=self.closed)
         name = check_new("source", name, self.intake.sources, self.declared)
         check_source(name, source)
-        with watched(self):
-            self.intake.add(name, source, start=start)
+        self.intake.add(name, source, start=start)
         self.engine.declare(name, (), timestamp=getattr(source, "timestamp", None))
 
     @names_keywords
@@ -211,7 +210,7 @@ class QueryEvaluator(Looking):
         clock: EventTime | None = None,
     ) -> None:
         """Host many queries, or none if one is refused; durable as with `create`. Far cheaper than one by one."""
-        with self.inside.change("create_many"), watched(self), self.inside, no_collections():
+        with self.inside.change("create_many"), self.working, self.inside, no_collections():
             how = How(policy=policy, limits=limits, clock=clock)
             (create_now if self.started else declare)(self, queries, how)
             follow(self)

@@ -25,7 +25,8 @@ class LateEnds:
 
     def __init__(self, engine: QueryEngine, streams: Streams) -> None:
         self._engine, self._streams = engine, streams
-        self._errors: dict[str, Exception | None] = {}
+        self.errors: dict[str, Exception | None] = {}
+        """With what the streams end whose ends are held back."""
 
     def hold_back(self, emitted: list[Output], names: Collection[str]) -> None:
         """Take the ends that the streams *names* have come to out of what a group has *emitted*."""
@@ -34,21 +35,21 @@ class LateEnds:
             out = emitted[newest[name]] if name in newest else None
             if out is not None and out.ended and not self._runs(name):
                 emitted[newest[name]] = out._replace(ended=False, error=None)
-                self._errors[name] = out.error
+                self.errors[name] = out.error
                 self._engine.continue_ids(name, out.next - 1)
 
     def put_before(self, turn: Turn) -> None:
         """Put the ends of the query that begins anew with *turn*, or goes with it."""
-        if self._errors and isinstance(turn, (Create, Dispose)):
-            self._put(name for name in list(self._errors) if query_of(name) == turn.name)
+        if self.errors and isinstance(turn, (Create, Dispose)):
+            self._put(name for name in list(self.errors) if query_of(name) == turn.name)
 
     def put(self) -> None:
         """Put all of them where their streams are by now."""
-        self._put(list(self._errors))
+        self._put(list(self.errors))
 
     def _put(self, names: Iterable[str]) -> None:
         for name in names:
-            end = Output(name, self._engine.emitted(name), (), True, self._errors.pop(name))
+            end = Output(name, self._engine.emitted(name), (), True, self.errors.pop(name))
             self._streams.append([end])
             self._engine.continue_ids(name, end.next)
 

@@ -40,11 +40,13 @@ def own(evaluator: QueryEvaluator) -> None:
 
 @contextmanager
 def watched(evaluator: QueryEvaluator) -> Iterator[None]:
-    """Work for *evaluator*, and have it told if that does not return, also before it has started."""
-    if not evaluator.started:
-        hang_watch.WATCH.add(evaluator)
-    with evaluator.working:
-        yield
+    """Work for *evaluator*, which has not started, and have it told if that does not return."""
+    hang_watch.WATCH.add(evaluator)
+    try:
+        with evaluator.working:
+            yield
+    finally:
+        hang_watch.WATCH.remove(evaluator)
 
 
 def disown(evaluator: QueryEvaluator) -> None:

@@ -222,7 +222,7 @@ def compare(
     short = [name for name in written if name in differing or spoilt.is_silent(engine, name)]
     ends.hold_back(emitted, differing)
     evaluator.streams.append(emitted)
-    spoilt.fill(evaluator, written, short)
+    spoilt.fill(evaluator, written, short, ended=ends.errors)
 
 
 def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, ends: LateEnds) -> list[Output]:

@@ -68,11 +68,12 @@ def ahead_of_store(store: StoreReader, stream: str, position: int, given: int) -
 
 
 def had_by(evaluator: QueryEvaluator) -> frozenset[str]:
-    """Behind a replay: name the queries and sources that the store has had; none of one in which nothing has begun."""
-    if not evaluator.engine.number:
+    """Behind a replay: name the queries and sources that the store has had; none of one that has had no query."""
+    engine, intake = evaluator.engine, evaluator.intake
+    queries = {*engine.standing, *engine.suspended}
+    if not (queries or engine.retired.by_name or engine.retired.buckets):
         return frozenset()
-    sources = {key[0] for key in evaluator.intake.partitions if key not in evaluator.intake.unknown}
-    return frozenset({*evaluator.engine.standing, *evaluator.engine.suspended, *sources})
+    return frozenset(queries | {key[0] for key in intake.partitions if key not in intake.unknown})
 
 
 def check_had(evaluator: QueryEvaluator, stream: str, position: int, *, others: Collection[str] = ()) -> None:

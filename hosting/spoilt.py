@@ -14,7 +14,7 @@ Rejected: refusing to open the store (one query would hold all others up), going
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from checkpoint.named_members import FieldsDiffer
@@ -197,11 +197,14 @@ def is_silent(engine: QueryEngine, stream: str) -> bool:
     return query_of(stream) in engine.suspended.spoilt
 
 
-def fill(evaluator: QueryEvaluator, written: Digests, names: Iterable[str]) -> None:
-    """Let the ids of *names* go on where the first run had them, with what stands for their values."""
+def fill(evaluator: QueryEvaluator, written: Digests, names: Iterable[str], *, ended: Container[str] = ()) -> None:
+    """Let the ids of *names* go on where the first run had them, with what stands for their values.
+
+    The next id of those that have *ended* is for their end.
+    """
     for name in names:
         next_id, at = written[name][1], evaluator.engine.emitted(name)
-        if next_id > at:
+        if next_id > at + (name in ended):
             lost = Unreadable(f"value of {name!r}", "it was emitted before a crash, and cannot be made again")
             evaluator.streams.append([Output(name, at, [lost] * (next_id - at))])
             evaluator.engine.continue_ids(name, next_id)

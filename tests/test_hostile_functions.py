@@ -131,6 +131,7 @@ DRAWN = {
     "CallbackSink.on_end": "test_hostile_functions.py::test_functions_of_sinks",
     "CallbackSink.on_dead_letter": "test_hostile_functions.py::test_functions_of_sinks",
     "JsonLinesSink.encode": "test_hostile_functions.py::test_functions_of_sinks",
+    "MicroBatchSink.encode": "test_spark_sink.py::test_whatever_encode_does_is_the_trouble_of_its_sink",
     "SqliteTableSink.columns": "test_hostile_functions.py::test_functions_of_sinks",
     "Deliveries.subscribe.consumer": "test_hostile_functions.py::test_functions_of_consumers",
     "Deliveries.implicit.fits": "test_consumers_raising.py::test_a_rule_that_raises",

@@ -476,3 +476,35 @@ def test_an_interrupt_at_any_chunk(tmp_path: Path, name: str, monkeypatch: pytes
                 with suppress(KeyboardInterrupt):
                     found += reader.fetch(30).values
         assert found == ROWS
+
+
+@pytest.mark.parametrize("ending", ["called again", "stopped", "killed"])
+@pytest.mark.parametrize("how", ["in place", "replaced"])
+@pytest.mark.parametrize("key", ["", "n"])
+def test_a_record_of_a_followed_file_is_mended(how: str, ending: str, key: str, tmp_path: Path) -> None:
+    """The run ends with the error as often as it is called, and goes on behind what it had when the record is well."""
+    path, values = tmp_path / "rows.jsonl", [1, 1, 2] if key else [1, 2, 1]
+    path.write_text('{"n": 1}\n{"n": \n{"n": 1}\n')
+    options: dict[str, Any] = {"partition_by": key, "partitions": ["1", "2"]} if key else {}
+    store = MemoryStore()
+
+    def opened() -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.source("rows", FileSource(path, follow=True, **options))
+        evaluator.create("all", rx.source("rows").map(lambda row: row["n"]))
+        return evaluator
+
+    evaluator = opened()
+    for _ in range(3):
+        with pytest.raises(SourceFailed, match="line 2"):
+            evaluator.run(until=lambda: evaluator.statistics().events_in == 3)
+    if ending != "called again":
+        evaluator.close() if ending == "stopped" else evaluator.abandon()
+        store = store.reopen()
+        evaluator = opened()
+    mended = tmp_path / "mended" if how == "replaced" else path
+    mended.write_text('{"n": 1}\n{"n": 2}\n{"n": 1}\n')
+    mended.replace(path)
+    evaluator.run(until=lambda: evaluator.stream("all").next_id == len(values))
+    assert [value for part in evaluator.stream("all").read(0, 9) for value in part.values] in (values, [1, 2, 1])
+    evaluator.close()

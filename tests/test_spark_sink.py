@@ -16,11 +16,11 @@ from spark_log_world import FailingDisk
 import reliable_rx as rx
 import spark_bridge.sink
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator
+from hosting import CallbackSink, ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import StoreUnavailable, ValueRefused
 from reliable_rx.testing import check_sink
-from reliable_rx.testing.hostile import ERRORS, Hostile
+from reliable_rx.testing.hostile import ERRORS, FUNCTIONS, Hostile
 from spark_bridge import LogFull, LogRefused, MicroBatchSink, MicroBatchSource
 from spark_bridge.log import names
 from spark_bridge.log.parts import CHUNK_ROWS_MAX
@@ -182,6 +182,27 @@ def test_a_value_without_the_columns_is_written_with_encode(tmp_path: Path) -> N
             said = [each.message for each in evaluator.statistics().incidents]
             assert said == [] if encode else "give the sink encode=" in said[0]
     assert read_back(log) == [(0, (0,)), (1, (1,)), (2, (-1,)), (3, (3,))]
+
+
+@pytest.mark.parametrize("function", every(3, FUNCTIONS, commits=1), ids=str)
+def test_whatever_encode_does_is_the_trouble_of_its_sink(tmp_path: Path, function: Hostile) -> None:
+    """It fails by name, with what came before in the log, or writes what fits; the sink beside it has all."""
+    try:
+        sink = MicroBatchSink(tmp_path / "log", SCHEMA, encode=function.make())
+    except TypeError as refused:
+        assert function.name == "generates" and " is called with (one)" in str(refused)
+        return
+    beside: dict[int, Any] = {}
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("numbers", ListSource(range(10)))
+        evaluator.create("same", rx.source("numbers").pipe(ops.map(int)))
+        evaluator.sink("same", CallbackSink(beside.__setitem__))
+        evaluator.sink("same", sink)
+        evaluator.run()
+        told = [each for each in evaluator.statistics().incidents if each.kind.startswith("sink")]
+        assert all(each.subject.startswith("same") for each in told)
+    assert beside == {n: n for n in range(10)}
+    assert len(read_back(tmp_path / "log")) == 10 or told
 
 
 def test_evaluators_hand_a_stream_on_through_a_log(tmp_path: Path) -> None:

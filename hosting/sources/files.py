@@ -326,8 +326,7 @@ class FileReader:
             self._fill(count_max)
             lane = self._lane
             if lane.failure and not lane.waiting and count_max > 0:
-                if not self._source._reading.follow:  # begin anew here when asked again: it may be mended by then
-                    self._source._leave(self._pass, lane)
+                self._source._leave(self._pass, lane)  # begin anew here when asked again: it may be mended by then
                 raise self._failed(lane.failure)
             batch = lane.take(count_max)
             ended = self._pass.ended and not lane.waiting and not lane.failure

@@ -7,8 +7,9 @@ reader continues on a pass of its own, from the nearest mark. A file that is a p
 lane.
 
 What raises leaves a file, an unpacker or a parser at a place that nobody knows: asked again, some of them say that they
-are at their end. So a pass in which something was raised is not gone on with. A followed file is the exception: it is
-plain text, which is read at its offset, and must stay the file that was opened.
+are at their end. So a pass in which something was raised is not gone on with. A followed file is the exception, but for
+a bad record, which may have been mended: it is plain text, which is read at its offset, and must stay the file that was
+opened.
 
 Rejected: one filtered pass per reader (N parses) and an unbounded shared buffer (a partition that nobody reads
 would fill the memory).
@@ -96,7 +97,7 @@ class Pass:
                 raise SourceFailed(self._failure)
             return self._advanced(asking)
         except BaseException as raised:
-            if not (self._reading.follow and is_a(raised, ReliableRxError)):
+            if self._failure is not None or not (self._reading.follow and is_a(raised, ReliableRxError)):
                 self.is_broken = True
                 self.close()
             raise

@@ -22,7 +22,7 @@ from hosting.reporting import Reporter
 from hosting.snapshot import Snapshot
 from hosting.stream import Stream
 from hosting.streams import Streams
-from hosting.turn import Answer, Tick
+from hosting.turn import Answer, Output, Tick
 from reliable_rx.instance import Instance
 from reliable_rx.push import States
 from reliable_rx.rows import Loader
@@ -44,12 +44,13 @@ planted = Plants(times=TIMES)
 def a_position_lost_with_a_creation_that_is_replayed(patch: pytest.MonkeyPatch) -> None:
     take_again = recovery.take_again
 
-    def flashback(evaluator: QueryEvaluator, entry: Any, outputs: Any) -> None:
-        take_again(evaluator, entry, outputs)
+    def flashback(evaluator: QueryEvaluator, entry: Any, ends: Any) -> list[Output]:
+        found = take_again(evaluator, entry, ends)
         for each in evaluator.intake.order if entry[0] == "create" else ():
             if not each.ended:
                 each.position, each.ahead, each.start = each.acknowledged + 1, [], 0
                 each.reader = evaluator.intake.sources[each.source].open(each.name, each.position)
+        return found
 
     patch.setattr(recovery, "take_again", flashback)
 
