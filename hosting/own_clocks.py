@@ -57,14 +57,19 @@ def sources_of(plan: Plan) -> frozenset[str]:
     """Name the sources of a plan, with those that its selectors name whatever the value they are called for."""
     found = set(plan.sources)
     for node in plan.walk():
-        if isinstance(node.op, Stage) and node.template is None and type(node.op).inner is not Stage.inner:
+        if selects(node):
             try:
-                inner: Any = node.op.inner(Symbol())
+                inner: Any = node.op.inner(Symbol())  # type: ignore[attr-defined]
                 if isinstance(inner, Query):
                     found |= sources_of(Plan(inner.node, limits=plan.limits, symbolic=True))
             except BaseException as raised:  # it depends on the value: what it names is added when it is subscribed to
                 let_through(raised)
     return frozenset(found)
+
+
+def selects(node: PlanNode) -> bool:
+    """Whether an operator subscribes to what a selector returns, by whatever value it is called for."""
+    return isinstance(node.op, Stage) and node.template is None and type(node.op).inner is not Stage.inner
 
 
 def joined_by(standing: Standing, spec: EventTime, *, is_edit: bool) -> frozenset[str]:

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.code import OtherCode
 from checkpoint.codec import decode
 from hosting.event_clock import EventClock
-from hosting.own_clocks import sources_of
+from hosting.own_clocks import selects, sources_of
 from hosting.reorder import Entry
 from hosting.standing import RUNNING, Standing
 from hosting.watermark import Mark, Saved, Watermark, Watermarks, encoded
 from reliable_rx.event_time import EventTime
+from reliable_rx.names import query_of
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -74,6 +75,16 @@ def take_over(watermarks: Watermarks, before: Saved, spec: EventTime, sources: f
     if name not in watermarks.by_name:
         _continue(watermarks, name, before, spec, sources)
     return name
+
+
+def sources_with(engine: QueryEngine, standing: Standing, saved: Saved, spec: EventTime) -> frozenset[str]:
+    """Return the sources of a plan, with those of *saved* that its selectors may have named, if still there."""
+    sources = sources_of(standing.plan)
+    if not any(map(selects, standing.plan.walk())):
+        return sources
+    known = (engine.live, engine.standing, engine.suspended, engine.suspended.declared)
+    there = {each for each in saved[1] if any(name in names for name in (each, query_of(each)) for names in known)}
+    return sources | {each for each in there if spec.of(each) is not None}
 
 
 def stands_at(mark: Watermark, saved: Saved) -> bool:
@@ -131,7 +142,7 @@ def take_up(engine: QueryEngine, standing: Standing, row: ClockRow, saved: Saved
     Others may have its watermark by now. If nobody has, it goes on from where it was: the silence of partitions
     counts from now on, and sources have ended meanwhile, or have other partitions.
     """
-    marks, sources = engine.watermarks, sources_of(standing.plan)
+    marks, sources = engine.watermarks, sources_with(engine, standing, saved, spec)
     name = marks.named(spec, sources)
     if name not in marks.by_name:
         found = _continue(marks, name, saved, spec, sources)

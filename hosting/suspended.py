@@ -20,7 +20,6 @@ from hosting import stored_clocks
 from hosting.edit import begun_afresh
 from hosting.failure import stored_mishaps
 from hosting.letters import begin_anew
-from hosting.own_clocks import sources_of
 from hosting.plan_names import are_comparable, do_the_same, why_untold
 from hosting.reopening import Reopening
 from hosting.reorder import WAITING
@@ -267,7 +266,8 @@ def take_over(engine: QueryEngine, loader: Taking, top: TopRow) -> bool:
     standing = _standing_of(engine, declared, top)
     row, spec = top.clock, declared.clock
     if row is not None and spec is not None and top.status == RUNNING:
-        saved, sources = engine.suspended.watermarks[row[0]], sources_of(standing.plan)
+        saved = engine.suspended.watermarks[row[0]]
+        sources = stored_clocks.sources_with(engine, standing, saved, spec)
         row = (stored_clocks.take_over(engine.watermarks, saved, spec, sources, top.name), *row[1:])
     elif row is not None:
         row = stored_clocks.named_here(standing, row, spec)

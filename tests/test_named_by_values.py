@@ -1,4 +1,4 @@
-"""Queries on event time that read sources named by values, when they are edited or go over to other code."""
+"""Queries on event time that read sources named by values, when they are edited, taken over or suspended."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from test_taken_over import Interpreters, interpreters
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
+
+__all__ = ["interpreters"]
 
 
 def named(n: int) -> Any:
@@ -36,12 +39,13 @@ class Host:
         self.query, self.store = query, MemoryStore()
         self.values: dict[str, list[int]] = {"n": [], "m": [], "k": []}
 
-    def opened(self, by: int) -> QueryEvaluator:
+    def opened(self, by: int | None) -> QueryEvaluator:
         self.store = self.store.reopen()
         evaluator = QueryEvaluator(self.store, background=False, checkpoint_interval_s=1e9)
         for name, values in self.values.items():
             evaluator.source(name, ListSource(values, follow=True))
-        self.create(evaluator, by)
+        if by is not None:
+            self.create(evaluator, by)
         evaluator.start()
         return evaluator
 
@@ -56,9 +60,9 @@ class Host:
 
 
 @pytest.mark.parametrize("by", [1, 10], ids=["unchanged", "edited"])
-@pytest.mark.parametrize("how", ["here", "stopped", "killed"])
+@pytest.mark.parametrize("how", ["here", "stopped", "killed", "taken over", "suspended"])
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_source_that_a_value_has_named_is_read_on(query: str, how: str, by: int) -> None:
+def test_a_source_that_a_value_has_named_is_read_on(query: str, how: str, by: int, interpreters: Interpreters) -> None:
     """Its events wait for those of the others, and none is lost."""
     host = Host(QUERIES[query])
     evaluator = host.opened(1)
@@ -68,7 +72,12 @@ def test_a_source_that_a_value_has_named_is_read_on(query: str, how: str, by: in
         host.create(evaluator, by)
     else:
         evaluator.flush()
-        evaluator.close() if how == "stopped" else evaluator.abandon()
+        evaluator.abandon() if how == "killed" else evaluator.__exit__(None, None, None)
+        if how in ("taken over", "suspended"):
+            interpreters.change()
+        if how == "suspended":
+            host.opened(None).__exit__(None, None, None)
+            interpreters.change()
         evaluator = host.opened(by)
     host.take(evaluator, m=[35, 50, 60], n=[70], k=[80])
     found = [value for part in evaluator.stream("q").read(0, 99) for value in part.values]
