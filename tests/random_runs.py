@@ -57,7 +57,7 @@ class Run:
             return
         if end != "killed at once":
             self.evaluator.flush()
-        self.evaluator.close() if end == "stopped" else self.evaluator.abandon()
+        self.evaluator.__exit__(None, None, None) if end == "stopped" else self.evaluator.abandon()
         self.store = self.store.reopen()
         self.evaluator = self.opened()
         if not self.acts:
