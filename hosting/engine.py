@@ -312,7 +312,7 @@ class QueryEngine(Delivery, TimeMoves):
 
     def take_resume(self, turn: Resume) -> None:
         for mark in self.watermarks.by_name.values():
-            mark.wake(turn.time)
+            mark.wake(turn.time, turn.partitions)
 
     def take_appear(self, turn: Appear) -> None:
         if turn.source in self.failures:

@@ -50,6 +50,7 @@ from hosting.statistics import RecoveryFigures
 from hosting.streams import Streams
 from hosting.turn import Answer, Create, Events, Fail, Output, Resume, Tick, Turn
 from hosting.turnstile import Turnstile
+from hosting.unheard import unheard
 from reliable_rx.choices import Delivery, OnBadRecord, OnError, Policy, names_keywords
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.event_time import EventTime
@@ -424,7 +425,7 @@ class QueryEvaluator(Looking):
         if not self.intake.event_time:
             due = self.engine.timers.next_due()
             if due is not None and due <= now:
-                return Tick(now)
+                return unheard(self.intake, now, self.engine.watermarks.idle_s) or Tick(now)
         turn = None if calls.full else self.intake.next(now)
         if turn is None and self.intake.event_time and idling.have_ended(self):
             return None if calls.askers else idling.last_tick(self)

@@ -184,7 +184,7 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
         clock = None if turn.clock is None else encode_query(turn.clock)
         return ("create", turn.name, turn.plan, code, turn.keys, turn.policy, turn.limits, turn.time, clock)
     if isinstance(turn, Resume):
-        return ("resume", turn.time)
+        return ("resume", *turn)
     if isinstance(turn, Appear):
         return ("appear", turn.source, dict(turn.positions))
     if isinstance(turn, Fail):

@@ -237,8 +237,21 @@ def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, ends: LateEnd
     return emitted
 
 
+def check_has_appeared(evaluator: QueryEvaluator, source: str, partition: str) -> None:
+    """*Raises* `CheckpointRefused` if no turn says that there was this partition: others are not known, either."""
+    if (source, partition) in evaluator.intake.unknown:
+        raise CheckpointRefused(
+            f"the journal has turns of source {source!r}, partition {partition!r}, and does not say which partitions "
+            f"there were: an older version has written it; start once with that one, and stop it in order",
+            what="turns",
+            where=source,
+        )
+
+
 def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
     """Read a turn back, with its events from its source."""
+    if entry[0] in ("events", "rejects"):
+        check_has_appeared(evaluator, *entry[1:3])
     if entry[0] == "events":
         _, source, partition, first, count, time, ended, singly = entry
         return evaluator.intake.find(source, partition).again(first, count, time, ended=ended, singly=singly)

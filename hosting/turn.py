@@ -94,9 +94,10 @@ class Fail(NamedTuple):
 
 
 class Resume(NamedTuple):
-    """The engine takes turns again at *time*, after it could not: partitions were not silent meanwhile, but unheard."""
+    """Partitions were not silent until *time*, but unheard: these, or all, where the engine could take no turns."""
 
     time: float
+    partitions: tuple[tuple[str, str], ...] | None = None
 
 
 class Appear(NamedTuple):

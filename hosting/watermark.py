@@ -8,7 +8,7 @@ timer on the engine's own clock is due. It never goes back.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -242,10 +242,14 @@ class Watermark:
         self.alarm = None
         self.move()
 
-    def wake(self, time: float) -> None:
-        """The engine has stood still until *time*: silence counts from then on."""
-        for mark in self.marks.values():
-            mark.seen = max(mark.seen, time)
+    def wake(self, time: float, partitions: Collection[tuple[str, str]] | None = None) -> None:
+        """Count silence from *time* on: the engine has stood still, or has not listened to these *partitions*.
+
+        Nor then to queries, which may read them.
+        """
+        for key, mark in self.marks.items():
+            if partitions is None or key in partitions or key[0] not in self.engine.live:
+                mark.seen = max(mark.seen, time)
         self.silence()
         self.set_alarm()
 

@@ -10,8 +10,10 @@ from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator
+from hosting import ListSource, QueryEvaluator, journaling
 from hosting.sources import FileSource
+from hosting.turn import Appear, Turn
+from reliable_rx.errors import CheckpointRefused
 
 n, m = rx.source("n"), rx.source("m")
 QUERIES: dict[str, Any] = {
@@ -88,3 +90,28 @@ def test_what_comes_behind_a_kill_comes_as_behind_a_stop(
     (clean := tmp_path / "clean").mkdir()
     (killed := tmp_path / "killed").mkdir()
     assert outputs(killed, kind, how, cut, batch) == outputs(clean, kind, "clean", cut, batch)
+
+
+@pytest.mark.parametrize("kind", ["files", "lists"])
+def test_a_journal_that_does_not_say_which_partitions_there_were_is_refused(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of an older version: it is not read as what it may be."""
+    app = Written(tmp_path, kind, batch=1)
+    app.come("a", [1, 2])
+    app.come("b", [3])
+    with monkeypatch.context() as patch:
+        patch.setattr(journaling, "entry_of", lambda turn, code: entry_without(turn, code))
+        evaluator = app.opened()
+        for _ in range(4):
+            evaluator.step()
+        app.stop(evaluator, "killed")
+    with pytest.raises(CheckpointRefused, match="an older version has written it; start once with that one"):
+        app.opened().start()
+
+
+def entry_without(turn: Turn, code: bytes | None) -> Any:
+    return ("tick", 0.0) if isinstance(turn, Appear) else entry_of(turn, code)
+
+
+entry_of = journaling.entry_of
