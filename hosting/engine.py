@@ -22,7 +22,7 @@ from hosting.event_clock import EventClock
 from hosting.failing import take_fail
 from hosting.failure import Origins, failure_of
 from hosting.letters import begin_anew, complete, has_ended, take_rejects
-from hosting.own_clocks import check_clock, joined_by, sources_of
+from hosting.own_clocks import check_clock, joined_by, leave_unread, sources_of
 from hosting.plans import Plans
 from hosting.retired import Retired
 from hosting.routes import Routes
@@ -279,6 +279,8 @@ class QueryEngine(Delivery, TimeMoves):
         else:
             standing.born, standing.emitted = before.born, before.emitted
             report = edit(self, before, standing)
+            if is_edit and standing.clock is not None and standing.status == RUNNING:
+                leave_unread(standing.clock)
             is_other = before.policy != standing.policy  # of which it would be said that they are elsewhere
             standing.mended = before.skipped if is_edit or is_other else before.mended
             standing.skipped += before.skipped  # operators go by it

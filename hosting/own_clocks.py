@@ -20,6 +20,7 @@ CLOCK = frozenset(("now", "schedule", "horizon"))
 HERE = "reliable_rx."
 
 if TYPE_CHECKING:
+    from hosting.event_clock import EventClock
     from hosting.suspended import Suspended
 
 
@@ -83,6 +84,15 @@ def joined_by(standing: Standing, spec: EventTime, *, is_edit: bool) -> frozense
     named = clock.watermark.sources - sources_of(standing.plan)
     read = {source for source, route in clock.routes.items() if route.is_read}
     return frozenset(each for each in named if spec.of(each) is not None and (not is_edit or each in read))
+
+
+def leave_unread(clock: EventClock) -> None:
+    """Let the *clock* of an edited query wait no more for sources that only the inner sequences of before had named."""
+    read = {source for source, route in clock.routes.items() if route.is_read}
+    sources = clock.watermark.sources & (sources_of(clock.standing.plan) | read)
+    if sources != clock.watermark.sources:
+        clock.join(clock.spec, sources)
+        clock.catch_up()
 
 
 def is_timeless(plan: Plan) -> bool:

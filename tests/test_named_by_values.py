@@ -83,3 +83,27 @@ def test_a_source_that_a_value_has_named_is_read_on(query: str, how: str, by: in
     found = [value for part in evaluator.stream("q").read(0, 99) for value in part.values]
     evaluator.close()
     assert found == [20, 30 * by, 35 * by, 50 * by]
+
+
+@pytest.mark.parametrize("how", ["here", "stopped", "killed"])
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_source_that_an_edit_reads_no_more_is_not_waited_for(query: str, how: str) -> None:
+    """Neither then nor behind later starts, though nothing comes of it."""
+    host = Host(QUERIES[query])
+    evaluator = host.opened(1)
+    host.take(evaluator, n=[1, 10], m=[20, 30])
+    host.take(evaluator, n=[40])
+    host.query = lambda by: rx.source("n").map(lambda n: n * by)
+    if how == "here":
+        host.create(evaluator, 10)
+    for number in range(3):
+        if how != "here" or number:
+            evaluator.flush()
+            evaluator.abandon() if how == "killed" else evaluator.__exit__(None, None, None)
+            evaluator = host.opened(10)
+        host.take(evaluator, n=[100 * number + 50, 100 * number + 60])
+    found = [value for part in evaluator.stream("q").read(0, 99) for value in part.values]
+    clock = evaluator.engine.standing["q"].clock
+    assert clock is not None and clock.watermark.sources == {"n"}
+    evaluator.close()
+    assert found[-5:] == [500, 600, 1500, 1600, 2500]
