@@ -23,8 +23,12 @@ def why_never(stream: str, *, policy: str, clock: Any) -> str | None:
         return f"the policy of {query!r} is {policy!r}, so that it has no dead letters: give it policy='dead_letter'"
     late = getattr(clock, "late", None)
     if stream.endswith(LATE) and late != "side":
-        what = "it has no event_time" if clock is None else f"its clock has late={late!r}"
-        return f"{query!r} sets no late events aside, as {what}: give it clock=event_time(..., late='side')"
+        if clock is not None:
+            return f"{query!r} sets no late events aside, as its clock has late={late!r}: give it late='side'"
+        return (
+            f"{query!r} sets no late events aside, as it has no event_time: create it with clock=event_time(..., "
+            f"late='side'), if it runs already under another name or once it was disposed of"
+        )
     return None
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 SHARE, COMMIT_SHARE = 12, 3
-NIGHTLY = 12
+NIGHTLY = 18
 """Of so many rows that the fast lane leaves out each commit plays one: all together take longer than it may."""
 Test = TypeVar("Test", bound=Callable[..., Any])
 COMMIT = (pytest.mark.slow, pytest.mark.commit)
