@@ -425,7 +425,7 @@ class QueryEvaluator(Looking):
         if not self.intake.event_time:
             due = self.engine.timers.next_due()
             if due is not None and due <= now:
-                return unheard(self.intake, now, self.engine.watermarks.idle_s) or Tick(now)
+                return unheard(self.intake, now, self.engine.watermarks.idle_by(now)) or Tick(now)
         turn = None if calls.full else self.intake.next(now)
         if turn is None and self.intake.event_time and idling.have_ended(self):
             return None if calls.askers else idling.last_tick(self)

@@ -303,6 +303,11 @@ class Watermarks:
     def __bool__(self) -> bool:
         return bool(self.by_name)
 
+    def idle_by(self, now: float) -> float:
+        """Return the shortest silence that counts of those that may be over at *now*; infinite if there is none."""
+        due = [each for each in self.by_name.values() if each.alarm is not None and each.alarm[0] <= now]
+        return min((each.spec.idle_s for each in due), default=INFINITE)
+
     @property
     def idle_s(self) -> float:
         """The shortest silence that counts; infinite if nobody is on event time."""
