@@ -328,9 +328,14 @@ class Checkpointer:
         self.has_ended_some = evaluator.engine.number > turn
 
     def begin(self) -> None:
-        """At the end of a start, do what the last run may not have come to, and keep the ends of queries."""
+        """At the end of a start, do what the last run may not have come to, and keep what is in no turn.
+
+        What cannot be read would end those that run again in its place; what a replay has given otherwise than the
+        first run it may give otherwise again, behind what sinks have by then.
+        """
         self.acknowledge()
-        if self.evaluator.engine.suspended.ended:  # what cannot be read would end those that run again in their place
+        suspended = self.evaluator.engine.suspended
+        if suspended.ended or suspended.differing:
             with suppress(StoreUnavailable):  # it is tried again
                 self.now(full=True)
 

@@ -120,7 +120,10 @@ class QueryEngine(Delivery, TimeMoves):
         self, source: str, partitions: Sequence[str], *, timestamp: Callable[[Any], float] | None = None
     ) -> None:
         """Name a source with its partitions; *timestamp* reads event time from its events."""
-        self.live.setdefault(source, set(partitions))
+        if source not in self.live:
+            self.live[source] = set(partitions)
+            route = self.routes.get(source)  # of who has read it as the stream of a query, or as nothing
+            self.stepwise -= sum(not each.plan.single for each, _ in route.readers()) if route is not None else 0
         if timestamp is not None:
             self.timestamps[source] = timestamp
 
@@ -320,7 +323,8 @@ class QueryEngine(Delivery, TimeMoves):
         if turn.source in self.failures:
             return  # an error has ended it, whatever else it has
         self.awaited.discard(turn.source)
-        self.live.setdefault(turn.source, set()).update(turn.positions)
+        self.declare(turn.source, ())
+        self.live[turn.source].update(turn.positions)
         for mark in self.watermarks.by_source.get(turn.source, ()):
             for partition in sorted(turn.positions):
                 mark.mark(turn.source, partition)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time as wall
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +53,12 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     meta: dict[str, Any] = {"positions": {}, "ended": set(), "holders": {}, "sinks": {}}
     generation = turn = 0
     fallbacks: tuple[str, ...] = ()
-    if recovered is not None:
+    if recovered is None:
+        withhold_sources(evaluator, ())
+    else:
         meta = decode(recovered.meta)
         generation, turn, fallbacks = recovered.generation, recovered.turn, recovered.fallbacks
+        withhold_sources(evaluator, meta["engine"]["live"])
         load(evaluator.engine, recovered.chunks, meta["engine"])
         evaluator.time.go_on(
             -math.inf if evaluator.intake.event_time else evaluator.engine.clock, ahead_s=meta.get("ahead_s", 0.0)
@@ -82,6 +85,8 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     if journal.last_turn > turn:
         before_replay(evaluator)
     turns, events = replay_all(evaluator, turn)
+    for source in evaluator.intake.sources:
+        evaluator.engine.declare(source, ())
     evaluator.checkpointer.replayed(events)
     evaluator.reporter.replayed()
     evaluator.engine.replaying = False
@@ -96,6 +101,15 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     for appeared in evaluator.intake.appeared():
         evaluator._take(appeared)
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
+
+
+def withhold_sources(evaluator: QueryEvaluator, known: Collection[str]) -> None:
+    """Have what is loaded and replayed know nothing of sources that are not *known* there, until they appear.
+
+    The name of one may be that of a query in the turns that come.
+    """
+    for name in {source for source, _ in evaluator.intake.partitions} - set(known):
+        evaluator.engine.live.pop(name, None)
 
 
 def before_replay(evaluator: QueryEvaluator) -> None:

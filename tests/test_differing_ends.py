@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator
+from hosting import JsonLinesSink, ListSource, QueryEvaluator
 
 WORLD = "RELIABLE_RX_TEST_WORLD"
 """How many values an event makes, and at which one they fail, if that is not behind them: in no store."""
@@ -80,3 +82,28 @@ def test_an_end_is_behind_all_ids_of_either_run(
         evaluator.restart("q")
     assert {evaluator.query(name).status for name in had} == {"running"}
     evaluator.close()
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("first, again, then", crossed(*[["1 9", "4 9", "4 1", "2 1"]] * 3))
+def test_what_a_replay_gave_otherwise_is_not_given_otherwise_again(
+    first: str, again: str, then: str, strict: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the evaluator is killed, its store opens with the sinks that it has; the other query has all."""
+    store, values = MemoryStore(), list[int]()
+    for world in (first, again, then):
+        monkeypatch.setenv(WORLD, world)
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9, strict=strict)
+        evaluator.source("n", ListSource(values, follow=True))
+        evaluator.create("q", rx.source("n").flat_map(many).map(failing))
+        evaluator.create("other", rx.source("n").map(abs))
+        for name in ("q", "other"):
+            evaluator.sink(name, JsonLinesSink(tmp_path / name))
+        evaluator.start()
+        take(evaluator, values, 2)
+        evaluator.outlets.flush()
+        evaluator.abandon()
+        store = store.reopen()
+    lines = [json.loads(line) for line in (tmp_path / "other").read_text().splitlines()]
+    assert lines == [{"id": n, "value": value} for n, value in enumerate(values)]
+    assert [json.loads(line)["id"] for line in (tmp_path / "q").read_text().splitlines()]

@@ -232,6 +232,50 @@ def test_each_runs_again_once_behind_what_it_reads(way: str, how: str) -> None:
     evaluator.close()
 
 
+BOTH: dict[str, Any] = {
+    "merged": rx.merge(base, rx.source("n")),
+    "inside": rx.source("n").flat_map(lambda v: base.map(lambda w: [v, w])),
+    "named": rx.source("n").flat_map(lambda v: rx.source("base" if v % 2 else "far").map(lambda w: [v, w])),
+    "far": base.map(lambda v: v + 100),
+    "counted": base.scan(lambda count, _: count + 1, 0).merge(rx.source("n")),
+}
+"""Readers of a name that is a query's first, and then a source's, and of others."""
+
+
+@pytest.mark.parametrize("clocked", [False, True])
+@pytest.mark.parametrize("checkpoint", ["none", "before the disposal", "behind the disposal"])
+def test_what_came_before_a_source_took_the_name_is_what_a_replay_gives(checkpoint: str, clocked: bool) -> None:
+    """Its turns read the query, or nothing of that name, whatever the app of today declares."""
+    found = []
+    for how in ("stopped", "killed"):
+        host = Host(rx.source("n").map(abs))
+        host.made = {"base": host.made["base"], **BOTH}
+        host.clocked = BOTH.keys() - {"far"} if clocked else ()
+        evaluator = host.opened()
+        host.take(evaluator, 2, 3)
+        if checkpoint == "before the disposal":
+            evaluator.checkpoint()
+        evaluator.dispose("base")
+        host.take(evaluator, 4)
+        if checkpoint == "behind the disposal":
+            evaluator.checkpoint()
+            host.take(evaluator, 5)
+        leave(evaluator, how)
+        del host.made["base"]
+        host.sources["base"] = ListSource([200.0, 300.0])
+        evaluator = host.opened()
+        host.take(evaluator, 6, 7)
+        assert not evaluator.warnings
+        found.append(
+            {
+                name: ([value for part in evaluator.stream(name).read(0, 100) for value in part.values])
+                for name in host.made
+            }
+        )
+        evaluator.close()
+    assert found[0] == found[1]
+
+
 READERS: dict[str, Any] = {
     "both": rx.merge(base, rx.source("n")),
     "far": rx.source("both").map(abs),
