@@ -17,10 +17,12 @@ from hosting.spoilt import first_misfit, needed
 from hosting.standing import RUNNING, Standing
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.event_time import clock_id
+from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
-from reliable_rx.plan import Plan
+from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.replaced import are_any, going_over
-from reliable_rx.rows import Report, save_instance, save_unit, signature, units
+from reliable_rx.rows import Report, Signature, save_instance, save_unit, signature, units
+from reliable_rx.subject import Address
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -33,6 +35,36 @@ class Editor(Reopening):
 
     tells = True
 
+    def __init__(self, signatures: dict[int, Signature]) -> None:
+        super().__init__(signatures)
+        self.memories: dict[tuple[Address, str], str] = {}
+        """What the shared parts of each row remembered before the edit."""
+
+    def finish(self) -> None:
+        for (address, path), memory in self.memories.items():
+            instance = self.instances.get(address)
+            node = None if instance is None else instance.plan.by_path.get(path)
+            if instance is not None and node is not None and node.op.is_hub:
+                self._forget(instance, node, memory)
+        super().finish()
+
+    def _forget(self, instance: Instance, node: PlanNode, memory: str) -> None:
+        """Let a shared part of another kind than before begin with nothing of what that one remembered."""
+        op, state = node.op, instance.states[node.slot]
+        if state is not None and op.memory != memory:  # type: ignore[attr-defined]
+            state.values = op.initial().values
+            self.report.fresh.append(node.path)
+
+
+def memories_in(instance: Instance) -> Iterator[tuple[tuple[Address, str], str]]:
+    """Yield what the shared parts of *instance* and of the rows inside it remember, by row and path."""
+    waiting = [instance]
+    while waiting:
+        at = waiting.pop()
+        for node in at.plan.hub_nodes:
+            yield (at.address(), node.path), node.op.memory  # type: ignore[attr-defined]
+        waiting += [child for children in (at.children or {}).values() for child in children.values()]
+
 
 def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     """Put *after* in the place of *before*, with the state that still fits.
@@ -42,6 +74,7 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     """
     loader = Editor({})
     loader.report.note = note_of(engine, before, after)
+    loader.memories.update(memories_in(before))
     with going_over(modules_of(engine, after.plan)):
         state, lost = through_bytes(engine, before, loader)
     loader.lenient = bool(lost)
