@@ -30,6 +30,7 @@ from hosting.turn import Create
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import CheckpointRefused, QueryDisposed, described
 from reliable_rx.event_time import EventTime
+from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
 from reliable_rx.plan import Plan
@@ -231,6 +232,9 @@ class Taking(Reopening):
             let_through(error)
             self.spoilt[address[0]] = unloadable(error)
             return True
+
+    def moves(self, instance: Instance) -> bool:
+        return instance.address()[0] in self.forgiving
 
     def settle_opening(self) -> None:
         """Settle while a store is opened: nothing can be emitted then, so what has to go on without a part ends."""

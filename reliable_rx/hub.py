@@ -149,7 +149,7 @@ class PlainTrampoline(Trampoline):
 class HubSubject(Subject):
     """Who reads a hub, and what is queued for each reader."""
 
-    __slots__ = ("queues", "running")
+    __slots__ = ("queues", "running", "silenced")
 
     def __init__(self, owner: Instance, node: PlanNode) -> None:
         self.owner, self.node, self.key = owner, node, None
@@ -159,6 +159,8 @@ class HubSubject(Subject):
         self.ended = False
         self.queues: dict[int, deque[tuple[int, Any]]] = {}
         self.running: set[int] = set()
+        self.silenced: tuple[Subscriber, ...] = ()
+        """Readers that are told nothing just now: they were there before the hub was."""
 
     def remove(self, instance: Any, leaf: Any) -> None:
         """Forget one reader; the hub stops with the last."""
@@ -215,6 +217,21 @@ def join(instance: Instance, leaf: PlanNode, order: int) -> None:
         owner.reader_left(node)
 
 
+def connect(owner: Instance, node: PlanNode) -> None:
+    """Subscribe a hub to its source, unless that runs, as its first reader's coming does."""
+    if owner.states[node.slot] is None:
+        owner.states[node.slot] = node.op.initial()
+    owner.active |= node.bit
+    if not (owner.states[node.slot].ended or owner.active & node.inputs[0].bit):
+        owner.subscribe(node.inputs[0])
+
+
+def tell_end_of(subject: HubSubject) -> None:
+    """Tell all who still read a hub how it has ended."""
+    state: Any = subject.owner.states[subject.node.slot]  # type: ignore[union-attr]
+    share_end(subject.owner, subject.node, state.error)  # type: ignore[arg-type]
+
+
 def _greet(subject: HubSubject, reader: Subscriber) -> None:
     op: Any = subject.node.op  # type: ignore[union-attr]
     owner: Any = subject.owner
@@ -262,7 +279,7 @@ def share_end(owner: Instance, node: PlanNode, error: Exception | None) -> None:
 
 def _tell(subject: HubSubject, reader: Subscriber, item: tuple[int, Any]) -> None:
     """Give one notification to a reader that is still there."""
-    if reader in subject.subscribers:
+    if reader in subject.subscribers and reader not in subject.silenced:
         _, instance, leaf = reader
         kind, value = item
         if kind == NEXT:
@@ -272,7 +289,7 @@ def _tell(subject: HubSubject, reader: Subscriber, item: tuple[int, Any]) -> Non
 
 
 def _queue(subject: HubSubject, reader: Subscriber, item: tuple[int, Any]) -> None:
-    if reader in subject.subscribers:
+    if reader in subject.subscribers and reader not in subject.silenced:
         subject.queues.setdefault(reader[0], deque()).append(item)
 
 

@@ -7,25 +7,105 @@ what is known runs exactly if it ran, and what is new runs if something before i
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from reliable_rx.hub import connect, subject_of_hub
 from reliable_rx.query import HubLeaf
 from reliable_rx.reading import reads_inner, remember_order, subject_of
 
 if TYPE_CHECKING:
+    from reliable_rx.hub import HubSubject
     from reliable_rx.instance import Instance
     from reliable_rx.plan import PlanNode
     from reliable_rx.rows import Signature
 
 
-def subscribe_at_once(instance: Instance) -> None:
-    """Let operators that subscribe one action later do it now: what they have scheduled gives way to what was saved."""
-    for node in reversed(instance.plan.nodes):
+class OnlyEnds:
+    """Stands for what an instance emits into: its elements go nowhere."""
+
+    __slots__ = ("sink",)
+
+    def __init__(self, sink: Any) -> None:
+        self.sink = sink
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sink, name)
+
+    def inner_deliver(self, instance: Instance, values: Sequence[Any]) -> None:
+        """Leave out what a fresh start emits: that was emitted before."""
+
+
+def start_afresh(instance: Instance, active: dict[str, int], saved: Signature) -> None:
+    """Start *instance*, and what had begun later when *active* was saved; elements that come at once go nowhere."""
+    sink = instance.sink
+    muted = instance.sink = None if sink is None else OnlyEnds(sink)
+    try:
+        instance.start()
+        subscribe_at_once(instance)
+        start_later(instance, active, saved)
+        connect_shared(instance, active, saved)
+    finally:
+        if instance.sink is muted:  # it has not ended
+            instance.sink = sink
+
+
+def subscribe_at_once(instance: Instance, last: PlanNode | None = None) -> None:
+    """Let operators up to *last* that subscribe one action later do it now; what was saved takes that place, if any."""
+    mask = -1 if last is None else last.mask
+    for node in [each for each in reversed(instance.plan.nodes) if mask & each.bit]:
         timers = (instance.timers or {}).get(node.index, {}) if node.inputs else {}
         for tag in [tag for tag, timer in timers.items() if timer[0] <= instance.world.now(node)]:
             instance.cancel_timer(node, tag)
             instance.fire(node, tag)
+
+
+def connect_shared(instance: Instance, active: dict[str, int], saved: Signature) -> None:
+    """Subscribe the shared parts that ran when *active* was saved, as the first of their readers did.
+
+    Their readers may be rows that are still to come; what is new before such a part begins here as it does elsewhere.
+    """
+    names = {each[0]: each[1] for each in saved}
+    for node in instance.plan.hub_nodes:
+        ran = names.get(node.path) == node.op.name and active[node.path]
+        if node.op.counts_readers and ran and not instance.active & node.bit:
+            connect(instance, node)
+            subscribe_at_once(instance, node)
+
+
+def start_later(instance: Instance, active: dict[str, int], saved: Signature) -> None:
+    """Subscribe further inputs of operators that had come to these when *active* was saved; a fresh start has not."""
+    names = {each[0]: each[1] for each in saved}
+    for node in reversed(instance.plan.nodes):
+        if names.get(node.path) != node.op.name or not active[node.path]:
+            continue
+        for port, first in enumerate(node.inputs[1:], 1):
+            side = f"{node.path}:{port}/"
+            if not instance.active & first.mask and any(active[path] for path in active if path.startswith(side)):
+                instance.subscribe(first)
+                subscribe_at_once(instance, first)
+
+
+def connect_kept(instance: Instance) -> list[HubSubject]:
+    """Subscribe the shared parts that have got readers which were there before; return those that have ended at that.
+
+    Readers that are kept had their greeting. Of elements that come at once they hear no more than other parts that are
+    kept do of what a fresh start emits; whether there will be more they have yet to be told.
+    """
+    ended: list[HubSubject] = []
+    for node in instance.plan.hub_nodes:
+        if not node.op.counts_readers or instance.active & node.bit or not subject_of_hub(instance, node).subscribers:
+            continue
+        subject = subject_of_hub(instance, node)
+        subject.silenced = tuple(subject.subscribers)
+        try:
+            connect(instance, node)
+            subscribe_at_once(instance, node)
+        finally:
+            subject.silenced = ()
+        if instance.states[node.slot].ended:
+            ended.append(subject)
+    return ended
 
 
 def empty(instance: Instance, node: PlanNode) -> None:
@@ -51,6 +131,8 @@ def align(instance: Instance, active: dict[str, int], saved: Signature) -> list[
     for node in instance.plan.nodes:
         if node.op.counts_readers and names.get(node.path) == node.op.name and active[node.path]:
             runs[node.index] = True  # its readers may be rows that are still to come
+        elif isinstance(node.op, HubLeaf) and node.path in names and active[node.path]:
+            runs[node.index] = True  # it may read a part that does not run yet: see `connect_kept`
         elif node.op.counts_readers or isinstance(node.op, HubLeaf):
             runs[node.index] = bool(instance.active & node.bit)
             if runs[node.index] != bool(active.get(node.path, runs[node.index])):

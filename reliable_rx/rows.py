@@ -13,8 +13,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reliable_rx.errors import CheckpointRefused
+from reliable_rx.hub import HubSubject, tell_end_of
 from reliable_rx.instance import Instance
-from reliable_rx.merging import align, empty, replace_timers, restore_timer, stop_unread, subscribe_at_once, take_places
+from reliable_rx.merging import (
+    align,
+    connect_kept,
+    empty,
+    replace_timers,
+    restore_timer,
+    start_afresh,
+    stop_unread,
+    take_places,
+)
 from reliable_rx.operator import Stage, state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import Inner
@@ -125,6 +135,8 @@ class Loader:
         self.unread: list[Subject] = []
         """The inner sequences of which a reader could not be put back."""
         self.merged: list[Instance] = []
+        self.ended: list[HubSubject] = []
+        """The shared parts that have ended when they were subscribed; their readers do not know yet."""
         self.report = Report()
         self.lenient = False
         """Whether some rows were read leniently, so that there may be unreadable parts in them."""
@@ -239,15 +251,15 @@ class Loader:
     def _merge(self, instance: Instance, row: Row, saved: Signature) -> None:
         """Start *instance* afresh, then put back what its paths still know."""
         self.merged.append(instance)
-        instance.start()
-        subscribe_at_once(instance)
         active, detached, states, timers, orders = row
         slots = [place for place in range(len(saved)) if saved[place][3]]
         known = {saved[place][0]: place for place in range(len(saved))}
+        ran = {path: active >> place & 1 for path, place in known.items()}
+        start_afresh(instance, ran, saved)
         for node in instance.plan.nodes:
             if node.path in known and saved[known[node.path]][1] == node.op.name:
                 empty(instance, node)
-        self.report.fresh += align(instance, {path: active >> place & 1 for path, place in known.items()}, saved)
+        self.report.fresh += align(instance, ran, saved)
         take_places(instance, {saved[place][0]: order for place, order in orders})
         for node in instance.plan.nodes:
             place = known.get(node.path)
@@ -295,8 +307,22 @@ class Loader:
             for index, subjects in (instance.subjects or {}).items():
                 ordered = sorted(subjects.items(), key=lambda item: item[1].order)
                 instance.subjects[index] = dict(ordered)  # type: ignore[index]
-        for instance in self.merged:
+        sharing = [each for each in self.instances.values() if each.plan.hub_nodes]
+        moved = dict.fromkeys((*self.merged, *(each for each in sharing if self.moves(each))))
+        for instance in moved:
+            self.ended += connect_kept(instance)
+        for instance in moved:
             stop_unread(instance)
+
+    def moves(self, instance: Instance) -> bool:
+        """Whether *instance* goes over to other code, where its readers may read what did not run before."""
+        return self.tells
+
+    def settle_shared(self) -> None:
+        """Tell the readers of shared parts that have ended meanwhile."""
+        ended, self.ended = self.ended, []
+        for subject in ended:
+            tell_end_of(subject)
 
 
 def opens(node: PlanNode) -> bool:
@@ -346,3 +372,6 @@ def know_hubs(instance: Instance) -> None:
             state.tokens = tuple(dict.fromkeys((*state.tokens, node.op.token)))  # type: ignore[attr-defined]
             if node.op.counts_readers:
                 hubs.update(dict.fromkeys(state.tokens, node))
+    for node in instance.plan.hub_nodes:  # one that is read in another place by now goes before what it was there
+        if node.op.counts_readers:
+            hubs[node.op.token] = node  # type: ignore[attr-defined]
