@@ -43,8 +43,12 @@ def start_afresh(instance: Instance, active: dict[str, int], saved: Signature) -
     try:
         instance.start()
         subscribe_at_once(instance)
+        idle = [node for node in instance.plan.hub_nodes if not instance.active & node.bit]
         start_later(instance, active, saved)
         connect_shared(instance, active, saved)
+        for node in idle:
+            if instance.active & node.bit:
+                subscribe_at_once(instance, node)
     finally:
         if instance.sink is muted:  # it has not ended
             instance.sink = sink
@@ -70,7 +74,6 @@ def connect_shared(instance: Instance, active: dict[str, int], saved: Signature)
         ran = names.get(node.path) == node.op.name and active[node.path]
         if node.op.counts_readers and ran and not instance.active & node.bit:
             connect(instance, node)
-            subscribe_at_once(instance, node)
 
 
 def start_later(instance: Instance, active: dict[str, int], saved: Signature) -> None:
