@@ -149,7 +149,7 @@ def test_a_query_that_has_failed_in_a_partition_that_has_ended(tmp_path: Path) -
         assert "mend its function" in cli(*command, cwd=tmp_path, code=FAILED).stderr
         assert "the next node that starts" in cli("status", "--store", "g", cwd=tmp_path, code=FAILED).stdout
     app = tmp_path / "app.py"
-    app.write_text(app.read_text().replace("order == 2", "order == 4"))
+    app.write_text(app.read_text().replace("order == 2", "order == 40"))
     for _ in range(2):
         cli(*command, cwd=tmp_path)
         assert "the next node" not in cli("status", "--store", "g", cwd=tmp_path).stdout
