@@ -281,6 +281,8 @@ class QueryEngine(Delivery, TimeMoves):
             standing.clock.start() if standing.clock is not None else standing.start()
         else:
             standing.born, standing.emitted = before.born, before.emitted
+            if standing.clock is not None:
+                standing.clock.watermark.is_sorted = False
             report = edit(self, before, standing)
             if is_edit and standing.clock is not None and standing.status == RUNNING:
                 leave_unread(standing.clock)

@@ -65,6 +65,8 @@ class Watermark:
         self.time = -INFINITE
         self.marks: dict[tuple[str, str], Mark] = {}
         self.members: dict[EventClock, None] = {}
+        self.is_sorted = True
+        """Whether the members are in the order of their queries, in which a process that begins now has them."""
         self.keyed: dict[Callable[[Any], Any], dict[Any, dict[EventClock, None]]] = {}
         self.alarm: Timer | None = None
         self.over: dict[str, Exception | None] = {}
@@ -111,7 +113,7 @@ class Watermark:
             stamps = self.stamps(source, (value,))
         except BaseException as raised:
             blamed(raised)
-            for clock in list(self.members):
+            for clock in self.clocks():
                 clock.refuse(source, partition, position, value, error)
             return
         routed = []
@@ -147,7 +149,7 @@ class Watermark:
                 names = sorted(clock.standing.name for clock in self.members)[:NAMED_MAX]
                 self.engine.watermarks.ahead.append(Ahead(*self.ahead, high - self.engine.clock, names))
         channel = (source, partition)
-        for clock in list(self.members):
+        for clock in self.clocks():
             if clock.mapper is None:
                 clock.arrive(channel, stamps, positions, values, floors)
         for clock, places in [item for wanted in routed for item in wanted]:
@@ -192,7 +194,7 @@ class Watermark:
             time = INFINITE
         elif time > self.time:
             self.time = time
-        for clock in list(self.members):
+        for clock in self.clocks():
             clock.move(time if time == INFINITE else self.time)
         self.set_alarm()
 
@@ -211,7 +213,7 @@ class Watermark:
         for (name, _), mark in self.marks.items():
             if name == source:
                 mark.ended, high = True, max(high, mark.high)
-        for clock in list(self.members):
+        for clock in self.clocks():
             clock.end_source(source, high, error)
 
     # -- idle partitions
@@ -255,8 +257,15 @@ class Watermark:
 
     # -- who shares it
 
+    def clocks(self) -> list[EventClock]:
+        """Return the members, the oldest query first, whichever has joined sooner."""
+        if not self.is_sorted:
+            self.members, self.is_sorted = dict.fromkeys(sorted(self.members, key=born)), True
+        return list(self.members)
+
     def add(self, clock: EventClock) -> None:
         self.members[clock] = None
+        self.is_sorted = False
         if clock.mapper is not None:
             self.keyed.setdefault(clock.mapper, {}).setdefault(clock.standing.route_key, {})[clock] = None
 
@@ -287,7 +296,11 @@ def places_by_key(
     for place, key in enumerate(map(key_mapper, values)):
         if key in table:
             wanted.setdefault(key, []).append(place)
-    return [(clock, places) for key, places in wanted.items() for clock in table[key]]
+    return [(clock, places) for key, places in wanted.items() for clock in sorted(table[key], key=born)]
+
+
+def born(clock: EventClock) -> int:
+    return clock.standing.born
 
 
 class Watermarks:

@@ -107,3 +107,50 @@ def test_a_source_that_an_edit_reads_no_more_is_not_waited_for(query: str, how: 
     assert clock is not None and clock.watermark.sources == {"n"}
     evaluator.close()
     assert found[-5:] == [500, 600, 1500, 1600, 2500]
+
+
+@pytest.mark.parametrize("edited", [False, True])
+@pytest.mark.parametrize("how", ["stopped", "killed", "killed behind a checkpoint"])
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_queries_of_one_watermark_take_their_turns_by_their_age(cut: int, how: str, edited: bool) -> None:
+    """Whichever has joined it first: so it is in a process that begins now, and who reads them has the same order."""
+    clock = rx.event_time(float, lateness_s=0.0, idle_s=1e6)
+    values: dict[str, list[int]] = {"n": [], "m": []}
+
+    def opened(store: MemoryStore, by: int) -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+        for name in values:
+            evaluator.source(name, ListSource(values[name], follow=True))
+        first = rx.source("n").flat_map(lambda v: rx.source("m" if v % 2 else "n").map(lambda w: w + by))
+        evaluator.create("first", first, clock=clock)
+        evaluator.create("second", rx.merge(rx.source("n"), rx.source("m")), clock=clock)
+        evaluator.create("reader", rx.merge(rx.source("first"), rx.source("second")))
+        evaluator.start()
+        return evaluator
+
+    def outputs(how: str) -> list[int]:
+        for each in values.values():
+            each.clear()
+        store, by = MemoryStore(), 1000
+        evaluator = opened(store, by)
+        for number in range(1, 10):
+            values["n" if number % 2 else "m"].append(number)
+            while evaluator.step():
+                pass
+            if number == cut - 1 and how == "killed behind a checkpoint":
+                evaluator.checkpoint()
+            if number == cut and how:
+                evaluator.flush()
+                evaluator.__exit__(None, None, None) if how == "stopped" else evaluator.abandon()
+                store = store.reopen()
+                evaluator = opened(store, by)
+            if number == 3 and edited:
+                by = 2000
+                first = rx.source("n").flat_map(lambda v: rx.source("m" if v % 2 else "n").map(lambda w: w + by))
+                evaluator.create("first", first, clock=clock)
+        assert {evaluator.query(name).status for name in evaluator.queries()} == {"running"}
+        found = [value for part in evaluator.stream("reader").read(0, 99) for value in part.values]
+        evaluator.close()
+        return found
+
+    assert outputs(how) == outputs("")
