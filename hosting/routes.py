@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from hosting.blame import blamed
@@ -98,21 +99,38 @@ class Route:
         """Yield everyone, in a stable order."""
         for _, _, readers in self.everyone():
             yield from readers
-        for table in list(self.keyed.values()):
-            for readers in list(table.values()):
-                yield from several(readers)
+        keyed = [entry for table in self.keyed.values() for readers in table.values() for entry in several(readers)]
+        yield from sorted(keyed, key=lambda entry: age(entry[0]))
 
     def wanted(self, values: Sequence[Any]) -> Iterator[tuple[Entry, list[Any], Exception | None]]:
         """Yield each reader by key with the events it wants, in the order in which the events first name it.
 
-        If the key of an event cannot be read, every reader under that key function gets what came before, and the
-        error.
+        Of those that one event names the oldest query is first. If the key of an event cannot be read, every reader
+        under that key function gets what came before, and the error.
         """
+        if len(self.keyed) > 1:
+            yield from self._wanted_by_some(values)
+            return
         for key_mapper, table in list(self.keyed.items()):
             found, error = sorted_by_key(key_mapper, table, values)
-            for key in found if error is None else list(table):
+            for key in found if error is None else by_age(table):
                 for entry in several(table.get(key)):
                     yield entry, found.get(key, []), error
+
+    def _wanted_by_some(self, values: Sequence[Any]) -> Iterator[tuple[Entry, list[Any], Exception | None]]:
+        """Yield what `wanted` does for several key functions, whichever of them came first."""
+        places = {id(value): place for place, value in reversed([*enumerate(values)])}
+        wanted = list[tuple[int, int, tuple[Entry, list[Any], Exception | None]]]()
+        for key_mapper, table in self.keyed.items():
+            found, error = sorted_by_key(key_mapper, table, values)
+            for key in found if error is None else list(table):
+                mine = found.get(key, [])
+                place = places[id(mine[0])] if mine else len(values)
+                wanted += [(place, age(entry[0]), (entry, mine, error)) for entry in several(table.get(key))]
+        for _, _, found_by in sorted(wanted, key=itemgetter(0, 1)):
+            instance, leaf = found_by[0]
+            if instance.active & leaf.bit:  # it may have left meanwhile
+                yield found_by
 
 
 class Routes(dict[str, Route]):
@@ -193,7 +211,14 @@ def sorted_by_key(
 
 
 def several(readers: Any) -> list[Entry]:
-    """Return the readers by one key, each with its only leaf."""
+    """Return the readers by one key, each with its only leaf, the oldest query first."""
     if readers is None:
         return []
-    return [(each, each.plan.leaves[0]) for each in (readers if isinstance(readers, list) else [readers])]
+    return [
+        (each, each.plan.leaves[0]) for each in (sorted(readers, key=age) if isinstance(readers, list) else [readers])
+    ]
+
+
+def by_age(table: dict[Any, Any]) -> list[Any]:
+    """Return the keys of *table* by the age of their oldest readers."""
+    return sorted(table, key=lambda key: age(several(table[key])[0][0]))

@@ -122,7 +122,7 @@ class Watermark:
                 routed.append(places_by_key(mapper, table, (value,)))
             except BaseException as raised:
                 unread = blamed(raised)
-                for clock in [each for clocks in table.values() for each in clocks]:
+                for clock in sorted((each for clocks in table.values() for each in clocks), key=born):
                     clock.refuse(source, partition, position, value, unread)
         self.take(source, partition, position, (value,), stamps, routed)
 
@@ -152,7 +152,7 @@ class Watermark:
         for clock in self.clocks():
             if clock.mapper is None:
                 clock.arrive(channel, stamps, positions, values, floors)
-        for clock, places in [item for wanted in routed for item in wanted]:
+        for clock, places in sorted((item for wanted in routed for item in wanted), key=lambda item: born(item[0])):
             clock.arrive(
                 channel,
                 [stamps[place] for place in places],
@@ -296,7 +296,7 @@ def places_by_key(
     for place, key in enumerate(map(key_mapper, values)):
         if key in table:
             wanted.setdefault(key, []).append(place)
-    return [(clock, places) for key, places in wanted.items() for clock in sorted(table[key], key=born)]
+    return [(clock, places) for key, places in wanted.items() for clock in table[key]]
 
 
 def born(clock: EventClock) -> int:
