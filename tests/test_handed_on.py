@@ -144,7 +144,7 @@ def leave(evaluator: QueryEvaluator, how: str) -> None:
 
 @pytest.mark.parametrize(
     "fault, way, first, then, late",
-    crossed(FAULTS, WAYS, ["here", "stopped", "killed"], ["here", "stopped", "killed"], [False, True], nightly=1),
+    crossed(FAULTS, WAYS, ["here", "stopped", "killed"], ["here", "stopped", "killed"], [False, True], nightly=12),
 )
 def test_whoever_has_handed_an_error_on_runs_again_with_its_query(
     fault: str, way: str, first: str, then: str, late: bool
