@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time as wall
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -53,21 +53,11 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     meta: dict[str, Any] = {"positions": {}, "ended": set(), "holders": {}, "sinks": {}}
     generation = turn = 0
     fallbacks: tuple[str, ...] = ()
-    if recovered is None:
-        withhold_sources(evaluator, ())
-    else:
+    withhold_sources(evaluator)
+    if recovered is not None:
         meta = decode(recovered.meta)
         generation, turn, fallbacks = recovered.generation, recovered.turn, recovered.fallbacks
-        withhold_sources(evaluator, meta["engine"]["live"])
-        load(evaluator.engine, recovered.chunks, meta["engine"])
-        evaluator.time.go_on(
-            -math.inf if evaluator.intake.event_time else evaluator.engine.clock, ahead_s=meta.get("ahead_s", 0.0)
-        )
-        if evaluator.passes_over != "all":
-            interpreters.check_clean(evaluator, turn)
-        spoilt.check_names(evaluator)
-        evaluator.durable_plans = set(evaluator.engine.plans.by_id) - set(evaluator.engine.plans.unsaved)
-        evaluator.checkpointer.recovered(generation, turn, meta)
+        load_checkpoint(evaluator, recovered, meta)
     for name, stream in evaluator.streams.items():
         stream.recovered(evaluator.store, evaluator.engine.emitted(name))
     evaluator.warnings.extend(fallbacks)
@@ -103,12 +93,24 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
 
 
-def withhold_sources(evaluator: QueryEvaluator, known: Collection[str]) -> None:
-    """Have what is loaded and replayed know nothing of sources that are not *known* there, until they appear.
+def load_checkpoint(evaluator: QueryEvaluator, recovered: Recovered, meta: dict[str, Any]) -> None:
+    """Put what a checkpoint has into a fresh engine, which then knows the sources that it has known."""
+    engine = evaluator.engine
+    load(engine, recovered.chunks, meta["engine"])
+    evaluator.time.go_on(-math.inf if evaluator.intake.event_time else engine.clock, ahead_s=meta.get("ahead_s", 0.0))
+    if evaluator.passes_over != "all":
+        interpreters.check_clean(evaluator, recovered.turn)
+    spoilt.check_names(evaluator)
+    evaluator.durable_plans = set(engine.plans.by_id) - set(engine.plans.unsaved)
+    evaluator.checkpointer.recovered(recovered.generation, recovered.turn, meta)
+
+
+def withhold_sources(evaluator: QueryEvaluator) -> None:
+    """Have what is loaded and replayed know nothing of the sources of today until they are there, too.
 
     The name of one may be that of a query in the turns that come.
     """
-    for name in {source for source, _ in evaluator.intake.partitions} - set(known):
+    for name in {source for source, _ in evaluator.intake.partitions}:
         evaluator.engine.live.pop(name, None)
 
 

@@ -98,7 +98,7 @@ def an_end_in_the_midst_of_a_stream(patch: pytest.MonkeyPatch) -> None:
 
 @planted("names")
 def a_replay_that_knows_the_sources_of_today(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.recovery, "withhold_sources", lambda evaluator, known: None)
+    patch.setattr(hosting.recovery, "withhold_sources", lambda evaluator: None)
 
 
 @planted("coming")
