@@ -82,14 +82,17 @@ def joined_by(standing: Standing, spec: EventTime, *, is_edit: bool) -> frozense
     if clock is None:
         return frozenset()
     named = clock.watermark.sources - sources_of(standing.plan)
-    read = {source for source, route in clock.routes.items() if route.is_read}
-    return frozenset(each for each in named if spec.of(each) is not None and (not is_edit or each in read))
+    return frozenset(each for each in named if spec.of(each) is not None and (not is_edit or each in read_by(clock)))
+
+
+def read_by(clock: EventClock) -> set[str]:
+    """Return the sources that somebody in the query of *clock* reads now."""
+    return {source for source, route in clock.routes.items() if route.is_read}
 
 
 def leave_unread(clock: EventClock) -> None:
     """Let the *clock* of an edited query wait no more for sources that only the inner sequences of before had named."""
-    read = {source for source, route in clock.routes.items() if route.is_read}
-    sources = clock.watermark.sources & (sources_of(clock.standing.plan) | read)
+    sources = clock.watermark.sources & (sources_of(clock.standing.plan) | read_by(clock))
     if sources != clock.watermark.sources:
         clock.join(clock.spec, sources)
         clock.catch_up()

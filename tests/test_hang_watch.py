@@ -125,17 +125,22 @@ def app_of(source: Any, *, chooses: Any = None, sink: Any = None) -> App:
     return app
 
 
+def stored(folder: Path, patch: pytest.MonkeyPatch, kind: str) -> None:
+    """Store the state of an app, and have the places of this *kind* hang from then on."""
+    patch.setattr(hang_watch, "HANG_S", 0.1)
+    HELD.set()
+    with SqliteStore(folder / "store") as store, app_of(ListSource([1])).evaluator(store) as evaluator:
+        evaluator.run()
+    HELD.clear()
+    patch.setattr(f"{__name__}.WHERE", {kind})
+
+
 @pytest.mark.parametrize("kind", STARTS)
 def test_a_start_that_does_not_return_says_what_it_waits_for(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In the log and in `status`, wherever code of the app is called before the first turn."""
-    monkeypatch.setattr(hang_watch, "HANG_S", 0.1)
-    HELD.set()
-    with SqliteStore(tmp_path / "store") as store, app_of(ListSource([1])).evaluator(store) as evaluator:
-        evaluator.run()
-    HELD.clear()
-    monkeypatch.setattr(f"{__name__}.WHERE", {kind})
+    stored(tmp_path, monkeypatch, kind)
     made, place = STARTS[kind]
 
     def start() -> None:
@@ -153,16 +158,9 @@ def test_a_start_that_does_not_return_says_what_it_waits_for(
         starting.join()
 
 
-def test_a_command_says_what_its_start_waits_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_says_what_its_start_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It shows no log, so it says so itself, once."""
-    monkeypatch.setattr(hang_watch, "HANG_S", 0.1)
-    HELD.set()
-    with SqliteStore(tmp_path / "store") as store, app_of(ListSource([1])).evaluator(store) as evaluator:
-        evaluator.run()
-    HELD.clear()
-    monkeypatch.setattr(f"{__name__}.WHERE", {"a state"})
+    stored(tmp_path, monkeypatch, "a state")
     said: list[str] = []
     monkeypatch.setattr(mend, "complain", lambda text: (said.append(text), HELD.set()))
     assert main(["dispose", str(tmp_path / "store"), "q", "--yes"]) == 0

@@ -6,7 +6,6 @@ an unpacker had dropped.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,18 +103,6 @@ def an_unpacker_that_is_asked_again_behind_an_error(patch: pytest.MonkeyPatch) -
             self.is_broken = False
 
     patch.setattr(Pass, "advance", unnoticed)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    """Return what gives a folder of its own to each try."""
-
-    def made(numbers: Any = itertools.count()) -> Path:
-        folder = tmp_path / str(next(numbers))
-        folder.mkdir()
-        return folder
-
-    return made
 
 
 @pytest.mark.parametrize("name", planted.names())

@@ -6,10 +6,8 @@ dropped though they were there, ends stood in the midst of a stream, an edit lef
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import test_differing_ends
@@ -139,18 +137,6 @@ def a_clock_that_waits_for_what_is_read_no_more(patch: pytest.MonkeyPatch) -> No
 @planted("parts")
 def shared_parts_that_nobody_subscribes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reliable_rx.rows, "connect_kept", lambda instance: [])
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    """Return what gives a folder of its own to each try."""
-
-    def made(numbers: Any = itertools.count()) -> Path:
-        folder = tmp_path / str(next(numbers))
-        folder.mkdir()
-        return folder
-
-    return made
 
 
 @pytest.mark.parametrize("name", planted.names())
