@@ -112,7 +112,8 @@ class Ledger:
 def read_all(stream: Stream, ledger: Ledger, holder: str | None) -> None:
     """Read *stream* to its end; as a *holder* nothing is missing, else what is gone is said to be."""
     news = threading.Event()
-    bell = StreamSource(stream, subscriber=None).open("0", stream.visible)
+    with stream.lock:  # else what was visible may have been forgotten when it is opened
+        bell = StreamSource(stream, subscriber=None).open("0", stream.visible)
     bell.on_available(news.set)
     while not ledger.ended:
         news.clear()
