@@ -1,8 +1,10 @@
 """What an engine knows of the calls out of its queries: which are wanted, by whom; never how they are made.
 
 The calls in flight are in the rows of the operators that wait for them, so a checkpoint needs nothing from here. A
-call has a number of the engine's one counter, so that the answer to a call of a query that is gone can never be taken
-for that of another; a replay gives the same numbers again.
+call is named by the query that asks, the turn, and how many calls of this query the turn has asked for: the answer to a
+call of a query that is gone is never taken for that of another, and a replay gives the same names.
+Rejected: numbers of the engine's one counter. Where another query subscribes once more in the replay than in the first
+run, all numbers behind it differ, and pure queries lose the answers that the journal has for them.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.codec import decode
 from hosting.routes import top_of
 from hosting.standing import RUNNING, Standing
+from reliable_rx.calling import Call
 from reliable_rx.errors import CheckpointRefused, described
 from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
@@ -30,17 +33,19 @@ class Asked:
 
     def __init__(self, engine: QueryEngine) -> None:
         self.engine = engine
-        self.askers: dict[int, Asker] = {}
-        self.fresh: list[int] = []
-        self.dropped: list[int] = []
+        self.askers: dict[Call, Asker] = {}
+        self.fresh: list[Call] = []
+        self.dropped: list[Call] = []
+        self.turn, self.counts = 0, dict[str, int]()
+        """The newest turn in which somebody has asked, and how often each query did in it."""
         self.unreadable: dict[str, CheckpointRefused] = {}
         """Queries whose answers in the journal cannot be read any more, until a replay has looked."""
         self.full: dict[Asker, None] = {}
         """Who has so many elements waiting that no more events should be taken."""
 
-    def answer(self, number: int, payload: bytes) -> None:
+    def answer(self, call: Call, payload: bytes) -> None:
         """Give an answer to whoever waits for it; one that cannot be read is an error of the query, or spoils it."""
-        asker = self.askers.pop(number, None)
+        asker = self.askers.pop(call, None)
         if asker is None:
             return
         instance, node = asker
@@ -52,7 +57,7 @@ class Asked:
             if self.engine.replaying:
                 self.unreadable[standing_of(instance).name] = error
                 return
-        instance.answer(node, number, value, error)
+        instance.answer(node, call, value, error)
         self.drain(standing_of(instance))
 
     def drain(self, standing: Standing) -> None:
@@ -66,34 +71,39 @@ class Asked:
         """Whether a query has calls in flight."""
         return any(top_of(instance) is standing for instance, _ in self.askers.values())
 
-    def request(self, number: int) -> tuple[Callable[[], Awaitable[Any]], float | None]:
-        """Return the call to be made under *number*, and how long it may take."""
-        instance, node = self.askers[number]
+    def request(self, call: Call) -> tuple[Callable[[], Awaitable[Any]], float | None]:
+        """Return the *call* to be made, and how long it may take."""
+        instance, node = self.askers[call]
         op: Any = node.op
-        value = op.element(instance.states[node.slot], number)
+        value = op.element(instance.states[node.slot], call)
         return beside(instance, lambda: op.coroutine(value)), op.timeout_s
 
     # -- what the operators do through their context
 
-    def ask(self, instance: Instance, node: PlanNode, value: Any) -> int:
-        number = self.engine.order()
-        self.askers[number] = (instance, node)
-        self.fresh.append(number)
-        return number
+    def ask(self, instance: Instance, node: PlanNode, value: Any) -> Call:
+        if self.turn != self.engine.number:
+            self.turn = self.engine.number
+            self.counts.clear()
+        name = standing_of(instance).name
+        count = self.counts[name] = self.counts.get(name, 0) + 1
+        call = (name, self.turn, count)
+        self.askers[call] = (instance, node)
+        self.fresh.append(call)
+        return call
 
     def resume(self, instance: Instance, node: PlanNode) -> None:
         op: Any = node.op
         state = instance.states[node.slot]
-        for number in op.in_flight(state):
-            self.askers[number] = (instance, node)
-            self.fresh.append(number)
+        for call in op.in_flight(state):
+            self.askers[call] = (instance, node)
+            self.fresh.append(call)
         self.hold(instance, node, full=op.is_full(state))
 
     def drop(self, instance: Instance, node: PlanNode) -> None:
         op: Any = node.op
-        for number in op.in_flight(instance.states[node.slot]):
-            if self.askers.pop(number, None) is not None:
-                self.dropped.append(number)
+        for call in op.in_flight(instance.states[node.slot]):
+            if self.askers.pop(call, None) is not None:
+                self.dropped.append(call)
         self.full.pop((instance, node), None)
 
     def hold(self, instance: Instance, node: PlanNode, *, full: bool) -> None:

@@ -21,6 +21,7 @@ from checkpoint.codec import decode, encode
 from hosting.asked import Asker, standing_of
 from hosting.journaling import Group
 from hosting.turn import Answer
+from reliable_rx.calling import Call
 from reliable_rx.class_of import name_of
 from reliable_rx.errors import AnswerRefused, described
 from reliable_rx.loop import CANCEL_S, LoopThread
@@ -49,11 +50,11 @@ class Calls:
         self.evaluator = evaluator
         self.asked = evaluator.engine.calls
         self.loop = LoopThread("calls")
-        self.due: deque[int] = deque()
-        self.made: dict[int, Made] = {}
+        self.due: deque[Call] = deque()
+        self.made: dict[Call, Made] = {}
         """The calls that are out, the oldest first."""
-        self.answers: deque[tuple[int, bytes, str]] = deque()
-        """Number, payload, and what the call failed with."""
+        self.answers: deque[tuple[Call, bytes, str]] = deque()
+        """The call, its payload, and what it failed with."""
         self.failing: set[str] = set()
         self.finishing = False
 
@@ -63,20 +64,20 @@ class Calls:
         An edit drops calls and takes them up again; one that gives them another limit has them made again.
         """
         asked = self.asked
-        for number in asked.dropped:
-            made, asker = self.made.get(number), asked.askers.get(number)
+        for call in asked.dropped:
+            made, asker = self.made.get(call), asked.askers.get(call)
             if made is None or (asker is not None and limit_of(asker) == made.timeout_s):
                 continue
-            del self.made[number]
-            self.cancel(number)
+            del self.made[call]
+            self.cancel(call)
             if asker is not None:
-                self.due.append(number)
+                self.due.append(call)
         (group.calls if self.evaluator.delivery == "exactly_once" else self.due).extend(asked.fresh)
         asked.fresh, asked.dropped = [], []
 
     def recovered(self) -> None:
         """After a recovery every call that is in flight is due again."""
-        self.due.extend(sorted(self.asked.askers))
+        self.due.extend(self.asked.askers)
         self.asked.fresh, self.asked.dropped = [], []
 
     def make_due(self) -> bool:
@@ -84,35 +85,35 @@ class Calls:
         if not self.due or self.finishing:
             return False
         while self.due:
-            number = self.due.popleft()
-            if number in self.asked.askers and number not in self.made:
-                self.made[number] = Made(wall.monotonic(), limit_of(self.asked.askers[number]))
-                self.begin(number)
+            call = self.due.popleft()
+            if call in self.asked.askers and call not in self.made:
+                self.made[call] = Made(wall.monotonic(), limit_of(self.asked.askers[call]))
+                self.begin(call)
         return True
 
-    def begin(self, number: int) -> None:
-        make, timeout_s = self.asked.request(number)
+    def begin(self, call: Call) -> None:
+        make, timeout_s = self.asked.request(call)
         probe("call.before")
-        self.loop.tasks().begin(number, make, timeout_s, partial(self._answered, number))
+        self.loop.tasks().begin(call, make, timeout_s, partial(self._answered, call))
 
-    def cancel(self, number: int) -> None:
-        self.loop.tasks().cancel(number)
+    def cancel(self, call: Call) -> None:
+        self.loop.tasks().cancel(call)
 
-    def _answered(self, number: int, value: Any, error: Exception | None) -> None:
+    def _answered(self, call: Call, value: Any, error: Exception | None) -> None:
         """In the calls' thread: a call has ended."""
         probe("call.answered")
-        self.answers.append((number, recorded(value, error), "" if error is None else described(error)))
+        self.answers.append((call, recorded(value, error), "" if error is None else described(error)))
         self.evaluator.wake()
 
     def next(self, time: float) -> Answer | None:
         """Return the next answer that somebody waits for."""
         while self.answers:
-            number, payload, why = self.answers.popleft()
-            self.made.pop(number, None)
-            if number in self.asked.askers:
+            call, payload, why = self.answers.popleft()
+            self.made.pop(call, None)
+            if call in self.asked.askers:
                 if why or self.failing:
-                    self.tell(standing_of(self.asked.askers[number][0]).name, why)
-                return Answer(number, payload, time)
+                    self.tell(standing_of(self.asked.askers[call][0]).name, why)
+                return Answer(call, payload, time)
         return None
 
     def tell(self, query: str, why: str) -> None:
@@ -127,10 +128,10 @@ class Calls:
 
     def late(self, now: float) -> tuple[Asker, Made] | None:
         """Return who waits for the oldest call that is out for longer than it should be, and that call."""
-        for number, made in self.made.items():
+        for call, made in self.made.items():
             if now - made.since < LATE_S:
                 return None
-            asker = self.asked.askers.get(number)
+            asker = self.asked.askers.get(call)
             if asker is not None and now - made.since >= LATE_S + (made.timeout_s or 0.0):
                 return asker, made
         return None

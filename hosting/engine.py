@@ -247,7 +247,7 @@ class QueryEngine(Delivery, TimeMoves):
     def take_answer(self, turn: Answer) -> None:
         self.advance(turn.time)
         self.drained = False
-        self.calls.answer(turn.number, turn.payload)
+        self.calls.answer(turn.call, turn.payload)
 
     def take_create(self, turn: Create) -> None:
         self.advance(turn.time)

@@ -18,6 +18,7 @@ from checkpoint.codec import decode, digest, encode
 from checkpoint.journal import Journal
 from checkpoint.salvage import salvage
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
+from reliable_rx.calling import Call
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, type_of
 from reliable_rx.interrupts import let_through
 
@@ -38,7 +39,7 @@ class Group:
     last_turn: int = 0
     entries: list[Entry] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
-    calls: list[int] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
     weight: int = 0
 
     def weigh(self, entry: Entry) -> bool:
@@ -179,7 +180,7 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
     if isinstance(turn, Rejects):
         return ("rejects", turn.source, turn.partition, turn.first, turn.next, len(turn.records), turn.time)
     if isinstance(turn, Answer):
-        return ("answer", turn.number, turn.payload, turn.time)
+        return ("answer", turn.call, turn.payload, turn.time)
     if isinstance(turn, Create):
         clock = None if turn.clock is None else encode_query(turn.clock)
         return ("create", turn.name, turn.plan, code, turn.keys, turn.policy, turn.limits, turn.time, clock)

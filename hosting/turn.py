@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reliable_rx import Limits
+from reliable_rx.calling import Call
 from reliable_rx.event_time import EventTime
 from reliable_rx.reliable import Rejected
 
@@ -57,9 +58,9 @@ class Tick(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The call *number* out of a query has been answered; *payload* is its value and error as bytes."""
+    """A *call* out of a query has been answered; *payload* is its value and error as bytes."""
 
-    number: int
+    call: Call
     payload: bytes
     time: float
 

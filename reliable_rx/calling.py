@@ -7,6 +7,7 @@ application already runs, and the calls run there.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
     from reliable_rx.unhosted import PlainWorld
 
 
+Call = tuple[str, int, int]
+"""The query that asks, in which turn, and which of its calls in this turn it is."""
+
+
 class Calls(Protocol):
     """How a host makes the calls out of its queries."""
 
-    def ask(self, instance: Instance, node: PlanNode, value: Any, /) -> int:
-        """Call out; the number is the call's own for the life of the host."""
+    def ask(self, instance: Instance, node: PlanNode, value: Any, /) -> Hashable:
+        """Call out; what is returned names the call for the life of the host."""
 
     def resume(self, instance: Instance, node: PlanNode, /) -> None:
         """Take up the calls that a checkpoint knows to be in flight."""

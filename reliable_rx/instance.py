@@ -246,10 +246,10 @@ class Instance:
         except BaseException as raised:
             fail_node(self, node, self.world.blame(raised), had_value=False)
 
-    def answer(self, node: PlanNode, number: int, value: Any, error: Exception | None) -> None:
+    def answer(self, node: PlanNode, call: Hashable, value: Any, error: Exception | None) -> None:
         """A call out has been answered."""
         self.world.touch(self.unit)
-        self._act(node, self.ops[node.index].on_answer, number, value, error)
+        self._act(node, self.ops[node.index].on_answer, call, value, error)
 
     def _act(self, node: PlanNode, step: Callable[..., None], *args: Any, had_value: bool = True) -> None:
         """Let an operator do something that none of its inputs makes it do."""

@@ -356,8 +356,8 @@ class Context(Protocol):
     def share_end(self, error: Exception | None, /) -> None:
         """Tell everybody who reads this hub that it has ended."""
 
-    def call(self, value: Any, /) -> int:
-        """Have the operator's coroutine called with *value*; `on_answer` will hear of it under the returned number."""
+    def call(self, value: Any, /) -> Hashable:
+        """Have the operator's coroutine called with *value*; `on_answer` will hear of it under what is returned."""
 
     def origin(self, value: Any, /) -> Any:
         """Return what a dead letter would need to know of the event at work, to be saved with *value*."""

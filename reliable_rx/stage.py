@@ -213,7 +213,7 @@ class Cx:
     def share_end(self, error: Exception | None) -> None:
         share_end(self.instance, self.node, error)
 
-    def call(self, value: Any) -> int:
+    def call(self, value: Any) -> Hashable:
         return self.instance.world.calls.ask(self.instance, self.node, value)
 
     def origin(self, value: Any) -> Any:

@@ -16,6 +16,7 @@ from checkpoint.codec import decode
 from hosting import ListSource, QueryEvaluator
 from hosting.turn import Answer
 from reliable_rx import operators as ops
+from reliable_rx.calling import Call
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.probes import ARMED
 
@@ -59,8 +60,8 @@ class CallsWorld:
         evaluator = self.evaluator = QueryEvaluator(
             self.store, background=False, clock=lambda: self.now, checkpoint_interval_s=1e9, batch_events_max=self.batch
         )
-        self.pending: dict[int, tuple[Any, int]] = {}
-        self.asked_in: dict[int, int] = {}
+        self.pending: dict[Call, tuple[Any, int]] = {}
+        self.asked_in: dict[Call, int] = {}
         self.answered_in: list[tuple[int, Any, Any]] = []
         evaluator.source("n", ListSource(self.events, follow=True))
         evaluator.create("q", self.query(), policy=self.policy)
@@ -70,8 +71,8 @@ class CallsWorld:
 
         def noting(turn: Any) -> Any:
             engine = evaluator.engine
-            if type(turn) is Answer and turn.number in engine.calls.askers:
-                value = engine.calls.request(turn.number)[0]()
+            if type(turn) is Answer and turn.call in engine.calls.askers:
+                value = engine.calls.request(turn.call)[0]()
                 self.answered_in.append((engine.number + 1, value, turn.payload))
             self.note_asked()
             outputs = take(turn)
@@ -82,17 +83,17 @@ class CallsWorld:
 
     def note_asked(self) -> None:
         """Remember with which turn a call came up, or with which a recovery had it."""
-        for number in self.evaluator.engine.calls.askers:
-            self.asked_in.setdefault(number, self.evaluator.engine.number)
+        for call in self.evaluator.engine.calls.askers:
+            self.asked_in.setdefault(call, self.evaluator.engine.number)
 
     def query(self) -> Any:
         return rx.source("n").pipe(ops.map_async(element, **self.options))  # type: ignore[arg-type]
 
-    def called(self, number: int) -> None:
+    def called(self, call: Call) -> None:
         """The evaluator makes a call."""
-        assert self.asked_in.get(number, 0) <= self.store.journal.last_turn, "a call for a turn that is not durable"
-        value: Any = self.evaluator.engine.calls.request(number)[0]()
-        self.pending[number] = (value, self.service.call(value))
+        assert self.asked_in.get(call, 0) <= self.store.journal.last_turn, "a call for a turn that is not durable"
+        value: Any = self.evaluator.engine.calls.request(call)[0]()
+        self.pending[call] = (value, self.service.call(value))
 
     def crash(self) -> None:
         ARMED.clear()
@@ -123,10 +124,10 @@ class CallsWorld:
     def answer(self, place: int, *, fails: bool = False) -> None:
         """Let a call that is in flight be answered."""
         if self.pending:
-            number = sorted(self.pending)[place % len(self.pending)]
-            value, serial = self.pending.pop(number)
+            call = sorted(self.pending)[place % len(self.pending)]
+            value, serial = self.pending.pop(call)
             error = ValueError(f"{value} {serial}") if fails else None
-            self.evaluator.calls._answered(number, (value, serial), error)
+            self.evaluator.calls._answered(call, (value, serial), error)
 
     def edit(self, **options: Any) -> None:
         self.options.update(options)

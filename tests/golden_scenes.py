@@ -36,6 +36,7 @@ from hosting.records import read_records
 from hosting.snapshot import Snapshot, load
 from hosting.turn import Answer, Dispose, Events, Output, Tick, Turn
 from reliable_rx import operators as ops
+from reliable_rx.calling import Call
 from reliable_rx.event_time import event_time
 from reliable_rx.reliable import DeadLetter
 from reliable_rx.rows import Loader
@@ -303,24 +304,24 @@ class Run:
             self.step(turn)
         self.tick(max((turn.time for turn in self.scene.inputs), default=0.0) + HORIZON_S, inclusive=True)
         while self.engine.calls.askers:
-            self.answer(min(self.engine.calls.askers))
+            self.answer(next(iter(self.engine.calls.askers)))
         return self.record
 
     def step(self, turn: Turn) -> None:
         self.tick(turn.time, inclusive=False)
         self.take(turn)
         if isinstance(turn, Events) and turn.first % 3 == 0 and len(self.engine.calls.askers) > 1:
-            self.answer(max(self.engine.calls.askers))
+            self.answer(next(reversed(self.engine.calls.askers)))
 
     def tick(self, time: float, *, inclusive: bool) -> None:
         while (due := self.engine.timers.next_due()) is not None and (due < time or (inclusive and due == time)):
             self.take(Tick(due))
 
-    def answer(self, number: int) -> None:
+    def answer(self, call: Call) -> None:
         """Let the service outside answer a call with what it was asked, as a text."""
-        instance, node = self.engine.calls.askers[number]
-        value = node.op.element(instance.states[node.slot], number)  # type: ignore[attr-defined]
-        self.take(Answer(number, encode((f"answer to {value}", None)), self.engine.clock))
+        instance, node = self.engine.calls.askers[call]
+        value = node.op.element(instance.states[node.slot], call)  # type: ignore[attr-defined]
+        self.take(Answer(call, encode((f"answer to {value}", None)), self.engine.clock))
 
     def take(self, turn: Turn) -> None:
         for out in self.engine.take(turn):

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from odd_neighbours import PROCESS, itself, odd_apps
 from random_apps import INPUTS, NAMES, app
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
+from reliable_rx import operators as ops
 
 EVENTS, STEPS_MAX, ACTIONS_MAX = 14, 2000, 2000
 HOW = ("stopped", "killed", "killed behind checkpoints", "killed at once", "mixed")
 ENDS = ("", "stopped", "full checkpoint", "killed", "killed at once")
+CALLED = "n"
+"""Whose values are called with, in a query that nobody reads: when an answer comes is for the calls' thread to say."""
 ACTS = ("restart", "edit", "back", "create anew")
 LIMITS = rx.Limits(actions_max=ACTIONS_MAX)
 
 
 class Run:
-    """One app from its first event to its last; *acts*, its queries are restarted, edited, disposed of and created."""
+    """One app from its first event to its last; *acts*, its queries are restarted, edited, disposed of and created.
 
-    def __init__(self, seed: int, *, clocked: bool, acts: bool = False) -> None:
-        self.seed, self.clocked, self.acts = seed, clocked, acts
+    *beside*, with a query that calls for each value of `CALLED`, and *odd*, with others that no replay repeats.
+    """
+
+    def __init__(
+        self, seed: int, *, clocked: bool, acts: bool = False, beside: bool = False, odd: bool = False
+    ) -> None:
+        self.seed, self.clocked, self.acts, self.beside = seed, clocked, acts, beside
+        self.odd = odd_apps(seed, clocked=clocked) if odd else []
+        self.processes = 0
         self.lists: dict[str, list[int]] = {name: [] for name in INPUTS}
         self.edited: set[str] = set()
         self.store, self.now = MemoryStore(), 1000.0
@@ -32,10 +44,17 @@ class Run:
 
     def opened(self) -> QueryEvaluator:
         evaluator = QueryEvaluator(self.store, background=False, checkpoint_interval_s=1e9, clock=lambda: self.now)
+        os.environ[PROCESS] = str(self.processes)
+        self.processes += 1
         for name, values in self.lists.items():
             evaluator.source(name, ListSource(values, follow=True))
-        for name in NAMES:
+        for at, name in enumerate(NAMES):
+            for odd, (query, policy, clock) in self.odd[at // 2 : at // 2 + 1] * (at % 2):
+                evaluator.create(odd, query, policy=policy, clock=clock, limits=LIMITS)
             self.create(evaluator, name)
+        if self.beside:
+            calls = rx.source(CALLED).pipe(ops.map_async(itself, concurrency=3))
+            evaluator.create("calls", calls, policy="dead_letter")
         evaluator.start()
         return evaluator
 
@@ -44,9 +63,16 @@ class Run:
         evaluator.create(name, query, policy=policy, clock=clock, limits=LIMITS)
 
     def settle(self) -> None:
-        for _ in range(STEPS_MAX):
-            if not self.evaluator.step():
+        evaluator, steps = self.evaluator, 0
+        while steps < STEPS_MAX:
+            if evaluator.step():
+                steps += 1
+            elif not evaluator.engine.calls.askers:
                 return
+            elif evaluator.calls.made:
+                evaluator._wait()
+            else:
+                evaluator.flush()  # a call goes out when the turn that wants it is durable
         raise AssertionError("there is no end of it")
 
     def again(self, end: str) -> None:
@@ -91,8 +117,9 @@ class Run:
 
     def found(self) -> dict[str, Any]:
         """Return the values of all streams with their ids, the ends among them, and how the queries are."""
-        found: dict[str, Any] = {f"{name} is": self.evaluator.query(name).status for name in self.evaluator.queries()}
-        for name in (f"{name}{aside}" for name in NAMES for aside in ("", ".dead_letters", ".late")):
+        names = [*NAMES, *["calls"] * self.beside]
+        found: dict[str, Any] = {f"{name} is": self.evaluator.query(name).status for name in names}
+        for name in (f"{name}{aside}" for name in names for aside in ("", ".dead_letters", ".late")):
             found[name] = [*self.told(name)]
         return found
 

@@ -20,6 +20,7 @@ from hosting.engine import QueryEngine
 from hosting.snapshot import copy_of
 from hosting.turn import Answer, Dispose, Events, Output
 from reliable_rx import operators as ops
+from reliable_rx.calling import Call
 from reliable_rx.errors import AnswerRefused, LimitExceeded
 from reliable_rx.unhosted import rebuild_state
 
@@ -374,8 +375,8 @@ class Played:
             self.dead += [(letter.position, letter.value) for letter in output.values]
 
     def in_flight(self) -> dict[int, Any]:
-        """Return the elements in flight by the numbers of their calls, oldest first."""
-        return {number: asked(self.engine, number) for number in sorted(self.engine.calls.askers)}
+        """Return the elements in flight by their calls, oldest first."""
+        return {call: asked(self.engine, call) for call in sorted(self.engine.calls.askers)}
 
     def play(self, letter: str) -> None:
         if letter == "e":
@@ -383,15 +384,15 @@ class Played:
         elif letter == "|":
             self.take(Events("s", "0", next(self.taken), [], 0.0, ended=True))
         else:
-            number, value = list(self.in_flight().items())[int(letter[1])]
+            call, value = list(self.in_flight().items())[int(letter[1])]
             error = ValueError(f"no {value}") if letter[0] == "x" else None
-            self.take(Answer(number, encode((f"a{value}", error)), 0.0))
+            self.take(Answer(call, encode((f"a{value}", error)), 0.0))
 
 
-def asked(engine: QueryEngine, number: int) -> Any:
-    instance, node = engine.calls.askers[number]
+def asked(engine: QueryEngine, call: Call) -> Any:
+    instance, node = engine.calls.askers[call]
     op: Any = node.op
-    return op.in_flight(instance.states[node.slot])[number]
+    return op.in_flight(instance.states[node.slot])[call]
 
 
 class Model:
@@ -491,13 +492,13 @@ def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
     """A query made anew under the old name does not get the answers to the calls of the one before."""
     played = Played(concurrency=2, ordered=True, policy="fail", crash=False)
     played.play("e")
-    (number,) = played.in_flight()
+    (call,) = played.in_flight()
     engine = played.engine
     engine.take(Dispose("q", 0.0))
     assert not engine.calls.askers
     played.take(engine.creation("q", rx.source("s").pipe(ops.map_async(same)), time=0.0))
     played.play("e")
-    played.take(Answer(number, encode(("old", None)), 0.0))
+    played.take(Answer(call, encode(("old", None)), 0.0))
     assert played.out == []
     played.play("a0")
     assert played.out == ["a1"]

@@ -468,6 +468,34 @@ def test_what_reads_a_query_that_is_lost_before_a_crash_ends_with_it() -> None:
         assert values(evaluator, "sum") == [1, 3, 6, 10]
 
 
+def test_answers_are_kept_where_another_query_is_lost_before_a_crash() -> None:
+    """What a lost query would have subscribed to in a replay does not change for which call an answer is."""
+    store, numbers = MemoryStore(), [1, 2]
+
+    def opened() -> QueryEvaluator:
+        evaluator = evaluator_on(store, numbers, checkpoint_interval_s=1e9)
+        never_read = ops.map(Emits("never read", 100, 2))
+        evaluator.create("lost", rx.source("n").pipe(never_read, ops.flat_map(lambda _: rx.timer(1e6)), ops.pairwise()))
+        evaluator.create("asks", rx.source("n").map_async(tenfold, concurrency=2))
+        return evaluator
+
+    evaluator = opened()
+    evaluator.run(until=lambda: len(values(evaluator, "asks")) == 2)
+    evaluator.checkpoint()
+    numbers += [3, 4, 5]
+    evaluator.run(until=lambda: len(values(evaluator, "asks")) == 5)
+    evaluator.abandon()
+    store = store.reopen()
+    with opened() as evaluator:
+        work(evaluator)
+        assert [evaluator.query(name).status for name in ("lost", "asks")] == ["failed", "running"]
+        assert values(evaluator, "asks") == [10, 20, 30, 40, 50]
+
+
+async def tenfold(n: int) -> int:
+    return n * 10
+
+
 def len_and(total: int, text: str) -> int:
     return total + 1
 

@@ -24,8 +24,8 @@ ROWS = [pytest.param(*row) for row in KEPT] + every_of(127, product(SEEDS, [Fals
 
 
 @cache
-def outputs(seed: int, clocked: bool, how: str, acts: bool = False) -> dict[str, Any]:
-    run = Run(seed, clocked=clocked, acts=acts)
+def outputs(seed: int, clocked: bool, how: str, acts: bool = False, odd: bool | None = None) -> dict[str, Any]:
+    run = Run(seed, clocked=clocked, acts=acts, beside=odd is not None, odd=odd is True)
     run.play(how)
     found = run.found()
     run.evaluator.close()
@@ -48,6 +48,12 @@ def test_no_end_of_a_process_shows_where_queries_are_edited_and_run_again(seed: 
     assert outputs(seed, False, how, True) == outputs(seed, False, "", True)
 
 
+@pytest.mark.parametrize("seed, clocked, how", every_of(53, product(SEEDS, [False, True], HOW), nightly=9))
+def test_what_others_do_otherwise_in_a_replay_is_not_seen(seed: int, clocked: bool, how: str) -> None:
+    """Beside queries that subscribe, wait, call and fail as the process draws it, all is as it was without them."""
+    assert outputs(seed, clocked, how, odd=True) == outputs(seed, clocked, "", odd=False)
+
+
 @pytest.mark.parametrize("how", [pytest.param(how, marks=NIGHT) for how in HOW])
 @pytest.mark.parametrize("clocked, acts", [(False, False), (True, False), (False, True)])
 def test_each_night_draws_apps_of_its_own(clocked: bool, acts: bool, how: str) -> None:
@@ -55,3 +61,4 @@ def test_each_night_draws_apps_of_its_own(clocked: bool, acts: bool, how: str) -
     for _ in range(20):
         seed = random.randrange(10**6)
         assert (seed, outputs(seed, clocked, how, acts)) == (seed, outputs(seed, clocked, "", acts))
+        assert acts or outputs(seed, clocked, how, odd=True) == outputs(seed, clocked, "", odd=False), seed

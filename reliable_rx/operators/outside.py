@@ -8,7 +8,7 @@ own, which is written to the journal like an event. A replay reads the answer th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -38,17 +38,17 @@ class MapAsync(Stage, name="map_async"):
     @dataclass(slots=True)
     class State:
         waiting: deque[Asked] = field(default_factory=deque)
-        asked: dict[int, Asked] = field(default_factory=dict)
-        early: dict[int, tuple[Any, Exception | None]] = field(default_factory=dict)
+        asked: dict[Hashable, Asked] = field(default_factory=dict)
+        early: dict[Hashable, tuple[Any, Exception | None]] = field(default_factory=dict)
         stopped: bool = False
 
-    def in_flight(self, state: State) -> Mapping[int, Any]:
-        """Return the elements whose calls have not been answered, by the numbers of the calls."""
-        return {number: value for number, (value, _) in state.asked.items() if number not in state.early}
+    def in_flight(self, state: State) -> Mapping[Hashable, Any]:
+        """Return the elements whose calls have not been answered, by their calls."""
+        return {call: value for call, (value, _) in state.asked.items() if call not in state.early}
 
-    def element(self, state: State, number: int) -> Any:
-        """Return the element that call *number* is for."""
-        return state.asked[number][0]
+    def element(self, state: State, call: Hashable) -> Any:
+        """Return the element that *call* is for."""
+        return state.asked[call][0]
 
     def is_full(self, state: State) -> bool:
         """Whether so much waits that no more events should be taken."""
@@ -59,10 +59,10 @@ class MapAsync(Stage, name="map_async"):
         check_queue(cx.state.waiting, cx)
         self._ask(cx)
 
-    def on_answer(self, cx: Context, number: int, value: Any, error: Exception | None) -> None:
+    def on_answer(self, cx: Context, call: Hashable, value: Any, error: Exception | None) -> None:
         state = cx.state
-        state.early[number] = (value, error)
-        self._pass_on(cx, number)
+        state.early[call] = (value, error)
+        self._pass_on(cx, call)
         if cx.goes_on(state):
             self._ask(cx)
             self._complete_if_idle(cx)
@@ -83,16 +83,16 @@ class MapAsync(Stage, name="map_async"):
             state.asked[cx.call(value)] = (value, origin)
         cx.hold(self.is_full(state))
 
-    def _pass_on(self, cx: Context, number: int) -> None:
-        """Emit the answer to call *number*, or those whose turn has come."""
+    def _pass_on(self, cx: Context, call: Hashable) -> None:
+        """Emit the answer to *call*, or those whose turn has come."""
         state = cx.state
         while cx.goes_on(state):
             if self.ordered:
-                number = next(iter(state.asked), -1)
-            if number not in state.early:
+                call = next(iter(state.asked), None)
+            if call not in state.early:
                 return
-            value, error = state.early.pop(number)
-            _, origin = state.asked.pop(number)
+            value, error = state.early.pop(call)
+            _, origin = state.asked.pop(call)
             cx.answered(origin, value, error)
 
     def _complete_if_idle(self, cx: Context) -> None:
