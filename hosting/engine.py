@@ -324,7 +324,7 @@ class QueryEngine(Delivery, TimeMoves):
     def take_appear(self, turn: Appear) -> None:
         if turn.source in self.failures:
             return  # an error has ended it, whatever else it has
-        self.awaited.discard(turn.source)
+        self.awaited -= {turn.source for _ in turn.positions}
         self.declare(turn.source, ())
         self.live[turn.source].update(turn.positions)
         for mark in self.watermarks.by_source.get(turn.source, ()):

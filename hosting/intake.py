@@ -26,7 +26,7 @@ from hosting.outage import Outage
 from hosting.partition import Partition
 from hosting.sources.polling import LOOK_S, Looking, Pace
 from hosting.sources.pushed import LogUnavailable
-from hosting.starting import Start, check_start, resolve
+from hosting.starting import Start, Starts
 from hosting.turn import Appear, Events, Rejects, Resume
 from reliable_rx.errors import SourceFailed
 from reliable_rx.reliable import SequencedEnd, Source, Waking
@@ -59,9 +59,9 @@ class Intake:
         self.event_time = False
         self.turn = 0
         self.lineages: dict[str, Lineage] = {}
-        self.starts: dict[str, Start] = {}
-        self.unknown: dict[tuple[str, str], Start | None] = {}
-        """Partitions that the engine has not heard of yet, and where to begin them; None: at 0, without asking."""
+        self.starts = Starts()
+        self.unknown: dict[tuple[str, str], None] = {}
+        """Partitions that the engine has not heard of yet."""
         self.held: dict[tuple[str, str], Partition] = {}
         self.look_again = False
         """Whether somebody who is held may be free to go."""
@@ -79,9 +79,7 @@ class Intake:
 
         *Raises* `ValueError` for a *start* that the source cannot find, `SourceFailed` for a list that cannot be read.
         """
-        if start is not None:
-            check_start(source, start)
-            self.starts[name] = start
+        self.starts.declare(name, source, start)
         self.sources[name] = source
         self.bad_records.policies[name] = getattr(source, "on_bad_record", "fail")
         timestamp = getattr(source, "timestamp", None)
@@ -99,23 +97,28 @@ class Intake:
         self.wake = wake
         self.absent = {key: position for key, position in positions.items() if key not in self.partitions}
         self.absent_ended = ended - self.partitions.keys()
-        known = {source for source, _ in positions}
+        self.starts.beginning -= {source for source, _ in positions}
         for key, partition in self.partitions.items():
             if partition.reader is not None:
                 continue
             if key in positions:
                 self._begin(key, partition, positions[key], ended=key in ended)
             else:
-                self.unknown[key] = "earliest" if key[0] in known else self._start(key[0])
+                self.unknown[key] = None
         self.list_at = self.clock() + LISTING_S if self.lineages else math.inf
         self._open_ready()
 
     def awaited(self, positions: Collection[tuple[str, str]]) -> set[str]:
         """Return the sources whose first partition may still appear behind *positions*: they have not ended."""
-        return (self.lineages.keys() | {source for source, _ in self.unknown}) - {source for source, _ in positions}
+        return self.lineages.keys() - {source for source, _ in positions}
+
+    def appearing(self) -> set[str]:
+        """Return the sources whose first partitions are there, and of which no turn has told yet."""
+        return self.starts.beginning & {source for source, _ in self.unknown}
 
     def begin(self, source: str, positions: Mapping[str, int]) -> None:
-        """Know partitions from now on, to be read from these positions on."""
+        """Know partitions of a source from now on, to be read from these positions on; it begins no more."""
+        self.starts.beginning.discard(source)
         for name, position in positions.items():
             key = (source, name)
             self.unknown.pop(key, None)
@@ -127,20 +130,16 @@ class Intake:
         self._open_ready()
 
     def appeared(self) -> Iterator[Appear]:
-        """Give the turns that tell the engine of partitions it has not heard of."""
-        for source in dict.fromkeys(source for source, _ in self.unknown):
+        """Give the turns that tell the engine of partitions it has not heard of; a source that begins may have none."""
+        for source in dict.fromkeys([*(source for source, _ in self.unknown), *sorted(self.starts.beginning)]):
             names = [name for each, name in self.unknown if each == source]
-            positions = {name: self._resolved(source, name) for name in names}
+            positions = {name: self._start(source, name) for name in names}
             self.begin(source, positions)
             yield Appear(source, positions)
         self._open_ready()
 
-    def _start(self, source: str) -> Start | None:
-        return self.starts.get(source, "earliest" if source in self.lineages else None)
-
-    def _resolved(self, source: str, name: str) -> int:
-        start = self.unknown[source, name]
-        return 0 if start is None else resolve(self.sources[source], name, start)
+    def _start(self, source: str, partition: str) -> int:
+        return self.starts.resolve(source, self.sources[source], partition, is_listed=source in self.lineages)
 
     def move(self, positions: Mapping[tuple[str, str], int]) -> None:
         """Read partitions again from these positions on, also what had ended; what follows what, again in its order."""
@@ -221,7 +220,7 @@ class Intake:
                 self.absent_ended.discard(key)
                 self.look_again = True
             else:
-                self.unknown[key] = "earliest"
+                self.unknown[key] = None
         for partition in self.order if fresh else ():
             partition.is_heard = False
 

@@ -75,6 +75,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     if journal.last_turn > turn:
         before_replay(evaluator)
     turns, events = replay_all(evaluator, turn)
+    evaluator.engine.awaited |= evaluator.intake.appearing()
     for source in evaluator.intake.sources:
         evaluator.engine.declare(source, ())
     evaluator.checkpointer.replayed(events)
@@ -97,6 +98,7 @@ def load_checkpoint(evaluator: QueryEvaluator, recovered: Recovered, meta: dict[
     """Put what a checkpoint has into a fresh engine, which then knows the sources that it has known."""
     engine = evaluator.engine
     load(engine, recovered.chunks, meta["engine"])
+    evaluator.intake.starts.beginning -= meta["engine"]["live"].keys()
     evaluator.time.go_on(-math.inf if evaluator.intake.event_time else engine.clock, ahead_s=meta.get("ahead_s", 0.0))
     if evaluator.passes_over != "all":
         interpreters.check_clean(evaluator, recovered.turn)

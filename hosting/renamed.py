@@ -32,7 +32,7 @@ def renamed_sources(evaluator: QueryEvaluator, positions: Collection[tuple[str, 
     new = [
         name
         for name, source in intake.sources.items()
-        if name in read - known - intake.starts.keys() and not isinstance(source, PushedStream)
+        if name in read - known - intake.starts.declared.keys() and not isinstance(source, PushedStream)
     ]
     if gone and new:
         yield (

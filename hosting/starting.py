@@ -61,6 +61,31 @@ def check_start(source: Source, start: Start) -> None:
             )
 
 
+class Starts:
+    """Where partitions of sources begin: of a source that begins, where its declaration says; else at the earliest."""
+
+    def __init__(self) -> None:
+        self.declared: dict[str, Start] = {}
+        self.beginning: set[str] = set()
+        """Sources that were never read, and of which no turn has told yet."""
+
+    def declare(self, name: str, source: Source, start: Start | None) -> None:
+        """*Raises* `ValueError` for a *start* that the source cannot find."""
+        self.beginning.add(name)
+        if start is not None:
+            check_start(source, start)
+            self.declared[name] = start
+
+    def resolve(self, name: str, source: Source, partition: str, *, is_listed: bool) -> int:
+        """Return the position at which to begin a partition; of a source that lists none, at 0, without asking it."""
+        start = self.declared.get(name) if name in self.beginning else "earliest"
+        if start is None:
+            if not is_listed:
+                return 0
+            start = "earliest"
+        return resolve(source, partition, start)
+
+
 def _need(holds: bool, source: Source, what: str, method: str) -> None:
     if not holds:
         kind = type(source).__name__

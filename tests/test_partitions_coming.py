@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ STOPS = ("clean", "killed", "killed at once", "killed behind a checkpoint")
 class Written:
     """An app over files and lists, some of which come with its second start."""
 
-    def __init__(self, folder: Path, kind: str, *, batch: int) -> None:
-        self.folder, self.kind, self.batch = folder, kind, batch
+    def __init__(self, folder: Path, kind: str, *, batch: int, start: Any = None) -> None:
+        self.folder, self.kind, self.batch, self.start = folder, kind, batch, start
         self.lists: dict[str, list[int]] = {}
         self.store: Any = MemoryStore()
 
@@ -41,7 +42,8 @@ class Written:
         evaluator = QueryEvaluator(self.store, background=False, checkpoint_interval_s=1e9, batch_events_max=self.batch)
         pattern = "*.jsonl" if self.kind == "files" else "b.jsonl"
         lists = {name: list(each) for name, each in self.lists.items()}
-        evaluator.source("n", ListSource(lists) if self.kind == "lists" else FileSource(str(self.folder / pattern)))
+        source: Any = ListSource(lists) if self.kind in ("lists", "none") else FileSource(str(self.folder / pattern))
+        evaluator.source("n", source, start=self.start)
         if has_both := self.kind != "sources" or "late" in self.lists:
             evaluator.source("m", ListSource([7, 8]))
         for name, query in QUERIES.items():
@@ -58,10 +60,13 @@ class Written:
         self.store = self.store.reopen()
 
 
-def outputs(folder: Path, kind: str, how: str, cut: int, batch: int) -> dict[str, Any]:
+def outputs(
+    folder: Path, kind: str, how: str, cut: int, batch: int, start: Any, first: Sequence[int] = (1, 2, 3)
+) -> dict[str, Any]:
     """Return all that comes of an app to which a partition comes while it is down, behind *cut* turns."""
-    app = Written(folder, kind, batch=batch)
-    app.come("b", [1, 2, 3])
+    app = Written(folder, kind, batch=batch, start=start)
+    if kind != "none":
+        app.come("b", [*first])
     evaluator = app.opened()
     evaluator.start()
     for turn in range(cut):
@@ -77,19 +82,35 @@ def outputs(folder: Path, kind: str, how: str, cut: int, batch: int) -> dict[str
         again.run()
         return {
             name: [value for part in again.stream(name).read(0, 99) for value in part.values] for name in QUERIES
-        } | {name: again.query(name).status for name in QUERIES}
+        } | {f"{name} is": again.query(name).status for name in QUERIES}
 
 
 @pytest.mark.parametrize(
-    "kind, how, cut, batch", crossed(("files", "lists", "sources"), STOPS[1:], range(6), (1, 2, 64))
+    "kind, how, cut, batch, start",
+    crossed(("files", "lists", "sources", "none"), STOPS[1:], range(6), (1, 2, 64), (None, "latest", 2)),
 )
 def test_what_comes_behind_a_kill_comes_as_behind_a_stop(
-    kind: str, how: str, cut: int, batch: int, tmp_path: Path
+    kind: str, how: str, cut: int, batch: int, start: Any, tmp_path: Path
 ) -> None:
-    """A replay knows the partitions that there were, however many there are now."""
+    """A replay knows the partitions that there were, however many there are now, and if there was none."""
     (clean := tmp_path / "clean").mkdir()
     (killed := tmp_path / "killed").mkdir()
-    assert outputs(killed, kind, how, cut, batch) == outputs(clean, kind, "clean", cut, batch)
+    assert outputs(killed, kind, how, cut, batch, start) == outputs(clean, kind, "clean", cut, batch, start)
+
+
+@pytest.mark.parametrize(
+    "how, start, first",
+    crossed(STOPS, (None, "earliest", "latest", 2, {"b": 1, "late": 1}), ((1, 2, 3), (4, 5))),
+)
+def test_a_start_counts_for_what_was_there(how: str, start: Any, first: Sequence[int], tmp_path: Path) -> None:
+    """What comes later is read whole, whatever ended the process before."""
+    found = outputs(tmp_path, "lists", how, 0, 1, start, first)
+    was_there = [each for at, each in enumerate(first) if at >= begin_of(start, len(first))]
+    assert found["sums"][-1] == sum(was_there) + 40 + 50 + 100
+
+
+def begin_of(start: Any, end: int) -> int:
+    return 1 if isinstance(start, dict) else {None: 0, "earliest": 0, "latest": end}.get(start, 2)
 
 
 @pytest.mark.parametrize("kind", ["files", "lists"])
