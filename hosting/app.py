@@ -256,8 +256,9 @@ class App:
         for name, pushed in self.pushed.items():
             pushed._stream = evaluator.intake.sources[name]
         self._create(evaluator)
-        for stream, sink, on_error in self.sinks:
-            evaluator.sink(stream, sink_nowhere(stream, sink), on_error=on_error)
+        with watched(evaluator):
+            for stream, sink, on_error in self.sinks:
+                evaluator.sink(stream, sink_nowhere(stream, sink), on_error=on_error)
         return evaluator
 
     def look(self, store: Store) -> QueryEvaluator:

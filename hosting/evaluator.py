@@ -48,9 +48,9 @@ from hosting.sources.pushed import PushedStream
 from hosting.starting import Start
 from hosting.statistics import RecoveryFigures
 from hosting.streams import Streams
-from hosting.turn import Answer, Create, Events, Fail, Output, Resume, Tick, Turn
+from hosting.turn import Answer, Create, Events, Fail, Output, Tick, Turn
 from hosting.turnstile import Turnstile
-from hosting.unheard import unheard
+from hosting.unheard import stood_still, unheard
 from reliable_rx.choices import Delivery, OnBadRecord, OnError, Policy, names_keywords
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.event_time import EventTime
@@ -410,12 +410,12 @@ class QueryEvaluator(Looking):
     def _now(self) -> float:
         return self.engine.clock if self.intake.event_time else self.time.read(self.engine.clock)
 
-    def _resume(self) -> None:
-        """Partitions that nobody listened to have not been silent. No turn of a start: who only looks leaves none."""
-        since, self.stalled_since = self.stalled_since, None
-        idle_s = self.engine.watermarks.idle_s
-        if since is not None and self._now() - since > idle_s / 2:
-            self._take(Resume(self._now()))
+    def _resume(self, turn: Turn | None = None) -> None:
+        """Before *turn*, tell of partitions that have not been silent, but unheard."""
+        since, self.stalled_since, marks = self.stalled_since, None, self.engine.watermarks
+        told = unheard(self.intake, marks, turn) if since is None else stood_still(marks, since, self._now())
+        if told is not None:
+            self._take(told)
 
     def _next_turn(self) -> Turn | None:
         now, calls = self._now(), self.engine.calls
@@ -425,15 +425,15 @@ class QueryEvaluator(Looking):
         if not self.intake.event_time:
             due = self.engine.timers.next_due()
             if due is not None and due <= now:
-                return unheard(self.intake, now, self.engine.watermarks.idle_by(now)) or Tick(now)
+                return Tick(now)
         turn = None if calls.full else self.intake.next(now)
         if turn is None and self.intake.event_time and idling.have_ended(self):
             return None if calls.askers else idling.last_tick(self)
         return turn
 
     def _take(self, turn: Turn) -> None:
-        if self.stalled_since is not None:
-            self._resume()
+        if self.stalled_since is not None or self.engine.watermarks:
+            self._resume(turn)
         before, entry = self.engine.number, journaling.entry_of(turn, self._code(turn))
         try:
             outputs = self.engine.take(turn)

@@ -2,38 +2,65 @@
 
 A turn may be long, a call may keep every event waiting, and of many partitions each has its turn seldom. A partition
 that waits meanwhile is not idle, so event time must not go on without it: its events would come late and be dropped.
-Whether it has events is asked when a timer is due that may end its silence, and is a turn, so that a replay knows it.
-Rejected: shifting silence by the length of each turn (under load a partition that is silent would never be idle).
+So before a turn at which a silence is over, whatever turn it is, the partition is asked once whether it has events.
+Those that are silent are asked again when one of them speaks: what they bring together is in the order of its times.
+The answer is a turn, so that a replay knows it.
+Rejected: shifting silence by the length of each turn (under load a partition that is silent would never be idle);
+asking when the timer of a silence is due (partitions that stand level have none, and answers to calls come before it).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hosting.sources.pushed import LogUnavailable
-from hosting.turn import Resume
+from hosting.turn import Appear, Events, Resume, Turn
 from reliable_rx.errors import SourceFailed
 
 if TYPE_CHECKING:
     from hosting.intake import Intake
-    from hosting.partition import Partition
+    from hosting.watermark import Watermark, Watermarks
 
-HEARD = 0.25
-"""For such a part of what counts as silence a partition that was listened to is not asked again."""
-
-
-def unheard(intake: Intake, time: float, idle_s: float) -> Resume | None:
-    """Return the turn that says which partitions are not silent though they have not been listened to."""
-    since = time - HEARD * idle_s
-    found = [each for each in intake.order if each.heard_at < since and not each.ended and _has_some(intake, each)]
-    for each in found:
-        each.heard_at = time
-    return Resume(time, tuple((each.source, each.name) for each in found)) if found else None
+Channel = tuple[str, str]
+"""A source and its partition."""
 
 
-def _has_some(intake: Intake, partition: Partition) -> bool:
-    """Whether *partition* has something; what cannot be read is told when its turn comes."""
+def stood_still(watermarks: Watermarks, since: float, time: float) -> Resume | None:
+    """Return the turn that says that no turn could be taken *since* then, if a silence may seem to be over by it.
+
+    There is none for a short while, nor at a start: who only looks leaves no turn.
+    """
+    return Resume(time) if time - since > watermarks.idle_s / 2 else None
+
+
+def unheard(intake: Intake, watermarks: Watermarks, turn: Turn | None) -> Resume | None:
+    """Return the turn that says, before *turn*, which partitions are not silent though they have not had their turn."""
+    if turn is None or isinstance(turn, (Resume, Appear)) or intake.event_time:
+        return None
+    speaks = (turn.source, turn.partition) if isinstance(turn, Events) else None
+    silent = {key for each in watermarks.by_name.values() for key in _fallen_silent(each, turn.time, speaks)}
+    found = tuple(sorted(key for key in silent if key == speaks or _has_some(intake, key)))
+    return Resume(turn.time, found) if found else None
+
+
+def _fallen_silent(watermark: Watermark, time: float, speaks: Channel | None) -> Iterator[Channel]:
+    """Yield the partitions whose silence is over at *time*, each once, and all again when one of them *speaks*."""
+    idle_s, marks = watermark.spec.idle_s, watermark.marks
+    spoke = None if speaks is None else marks.get(speaks)
+    again = spoke is not None and not spoke.ended and time >= spoke.seen + idle_s
+    for key, mark in marks.items():
+        if time >= mark.seen + idle_s and not mark.ended and (mark.asked != mark.seen or (again and key != speaks)):
+            mark.asked = mark.seen
+            yield key
+
+
+def _has_some(intake: Intake, channel: Channel) -> bool:
+    """Whether a partition has something to be taken; what cannot be read is told when its turn comes."""
+    partition = intake.partitions.get(channel)
+    if partition is None or partition.ended or channel in intake.unknown or intake.outage.pauses:
+        return False
     with suppress(SourceFailed, LogUnavailable):
-        return not intake.outage.pauses and partition.fill(intake.look_ahead)
+        return partition.reader is not None and partition.fill(intake.look_ahead)
     return False

@@ -41,6 +41,8 @@ class Mark:
     high: float
     seen: float
     ended: bool = False
+    asked: float = INFINITE
+    """Which silence, by when it began, a host has asked about: no part of what the engine knows."""
 
 
 class Ahead(NamedTuple):
@@ -315,11 +317,6 @@ class Watermarks:
 
     def __bool__(self) -> bool:
         return bool(self.by_name)
-
-    def idle_by(self, now: float) -> float:
-        """Return the shortest silence that counts of those that may be over at *now*; infinite if there is none."""
-        due = [each for each in self.by_name.values() if each.alarm is not None and each.alarm[0] <= now]
-        return min((each.spec.idle_s for each in due), default=INFINITE)
 
     @property
     def idle_s(self) -> float:

@@ -106,10 +106,22 @@ def chosen(inner: Any) -> Any:
     return inner
 
 
+def made_slowly() -> Any:
+    held("what makes a source")
+    return ListSource([1])
+
+
+def sink_in(folder: Path) -> Any:
+    held("what makes a sink")
+    return JsonLinesSink(folder / "out")
+
+
 STARTS: dict[str, tuple[Callable[[Path], App], str]] = {
     "a state": (lambda folder: app_of(ListSource([1])), "Connected.__setstate__"),
     "a source": (lambda folder: app_of(Slow([1])), "Slow.partitions"),
     "a selector": (lambda folder: app_of(ListSource([1]), chooses=chosen), "app_of.<locals>.<lambda>"),
+    "what makes a source": (lambda folder: app_of(made_slowly), "made_slowly"),
+    "what makes a sink": (lambda folder: app_of(ListSource([1]), sink=lambda: sink_in(folder)), "sink_in"),
     "a sink": (lambda folder: app_of(ListSource([1]), sink=SlowSink(folder / "out")), "SlowSink.open"),
 }
 

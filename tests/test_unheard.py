@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
+from typing import Any
 
 import pytest
-from lanes import crossed
+from lanes import crossed, every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -93,3 +95,89 @@ def test_a_call_that_hangs_makes_no_other_query_lose_events(monkeypatch: pytest.
     step(evaluator, 400)
     check(evaluator)
     evaluator.close()
+
+
+def move(seconds: float) -> None:
+    os.environ[NOW] = f"{now() + seconds} {os.environ[NOW].split()[1]}"
+
+
+async def itself(value: Any) -> Any:
+    return value
+
+
+class Bursts:
+    """Partitions that bring what is new at the same moments, whatever they brought before and whenever that is read."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.days: dict[str, list[float]] = {f"p{number}": [] for number in range(self.draw.randint(2, 4))}
+        self.others: list[int] = []
+        self.store = MemoryStore()
+        self.batch = self.draw.choice([1, 3, 40])
+        self.evaluator = self.opened()
+
+    def opened(self) -> QueryEvaluator:
+        evaluator = QueryEvaluator(
+            self.store, background=False, checkpoint_interval_s=1e9, batch_events_max=self.batch, clock=now
+        )
+        evaluator.source("z", ListSource(self.others, follow=True))
+        evaluator.source("n", ListSource(self.days, follow=True))
+        evaluator.create("slow", rx.source("z").map(slow))
+        evaluator.create("asks", rx.source("z").map_async(itself))
+        for lateness_s in (0.0, 15.0):
+            clock = rx.event_time(float, lateness_s=lateness_s, idle_s=IDLE_S, late="side")
+            evaluator.create(f"timed {lateness_s}", rx.source("n"), clock=clock)
+        evaluator.start()
+        return evaluator
+
+    def settle(self) -> None:
+        """Let everything be taken; time passes between a call and its answer."""
+        evaluator = self.evaluator
+        while evaluator.step() or evaluator.engine.calls.askers:
+            if evaluator.calls.made and not evaluator.calls.answers:
+                move(self.draw.choice([0.0, 4 * IDLE_S]))
+                evaluator._wait()
+            evaluator.flush()
+
+    def bring(self, number: int) -> None:
+        base = number * 20.0
+        for values in self.days.values():
+            count = self.draw.choice([1, 1, 2, 5])
+            values += sorted(self.draw.choice([base, base + self.draw.randrange(20)]) for _ in range(count))
+        self.others += range(self.draw.choice([0, 0, 1, 2]))
+
+    def play(self) -> None:
+        for number in range(12):
+            move(self.draw.choice([0.1, 1.0, IDLE_S - 0.1, IDLE_S, 2 * IDLE_S, 50.0]))
+            if self.draw.random() < 0.5:
+                self.settle()
+            if self.draw.random() < 0.2:
+                self.evaluator.create(f"other {number}", rx.source("z"))
+            self.bring(number)
+            for _ in range(self.draw.choice([0, 1, 2, 100])):
+                self.evaluator.step()
+            if self.draw.random() < 0.2:
+                self.evaluator.flush()
+                self.evaluator.abandon() if self.draw.random() < 0.5 else self.evaluator.close()
+                self.store = self.store.reopen()
+                self.evaluator = self.opened()
+        for _ in range(2):
+            self.settle()
+            move(2 * IDLE_S)
+        self.settle()
+
+
+@pytest.mark.parametrize("seed, per_event_s", every_of(5, [(seed, each) for seed in range(60) for each in (0.0, 9.0)]))
+def test_what_is_brought_at_once_is_in_the_order_of_its_times(
+    seed: int, per_event_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the partitions stood level or one was behind, long silent or not, and whatever turn comes first."""
+    monkeypatch.setenv(NOW, f"1000.0 {per_event_s}")
+    bursts = Bursts(seed)
+    bursts.play()
+    for name in ("timed 0.0", "timed 15.0"):
+        found = [value for part in bursts.evaluator.stream(name).read(0, 1000) for value in part.values]
+        assert bursts.evaluator.query(name).late == 0, name
+        assert found == sorted(found)
+        assert len(found) >= sum(map(len, bursts.days.values())) - 5 * len(bursts.days)
+    bursts.evaluator.close()
