@@ -59,8 +59,8 @@ class Delivery:
             return
         if route is not None:
             self.deliver(route, values, origin)
-        for mark in list(marks or ()):
-            mark.arrive(*origin, values)
+        if marks is not None:
+            self.watermarks.spread(marks, origin, values)
 
     def deliver_run(self, route: Route, turn: Events) -> None:
         """Hand over events one by one, each with all that follows from it."""

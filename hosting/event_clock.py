@@ -57,8 +57,8 @@ class EventClock(Clock):
         super().__init__(-INFINITE, engine.immediate, engine.ordering)
         self.engine = engine
         self.floor = -INFINITE  # the floor is what the row knows; the watermark knows the rest
-        self.begun = False
-        self.late = 0
+        self.begun, self.late = False, 0
+        self.joined_in = -1  # in which run of events it came here from another watermark
         self.ended: set[str] = set()
         self.over: dict[str, Exception | None] = {}  # those whose end the query has been told
         self.leads: dict[str, float] = {}  # by path, how long before they were due timers have been set
@@ -108,6 +108,7 @@ class EventClock(Clock):
         self.name = self.watermark.name
         self.engine.readers.note(self.standing.name, sources)
         if before is not None and before is not self.watermark:
+            self.joined_in = self.engine.watermarks.runs
             self.watermark.follow(before)
             self.engine.watermarks.leave(self, before)
         self.watermark.add(self)
@@ -186,7 +187,7 @@ class EventClock(Clock):
 
     def refuse(self, source: str, partition: str, position: int, value: Any, error: Exception) -> None:
         """An event has no time, or no key, that could be read."""
-        if source in self.ended:
+        if source in self.ended or self.joined_in == self.engine.watermarks.runs:
             return
         self.engine.event = (source, partition, position, value)
         if not self.begun:

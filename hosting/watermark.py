@@ -153,9 +153,10 @@ class Watermark:
         channel = (source, partition)
         for clock in self.clocks():
             if clock.mapper is None:
-                clock.arrive(channel, stamps, positions, values, floors)
+                self.give(clock, channel, stamps, positions, values, floors)
         for clock, places in sorted((item for wanted in routed for item in wanted), key=lambda item: born(item[0])):
-            clock.arrive(
+            self.give(
+                clock,
                 channel,
                 [stamps[place] for place in places],
                 [first + place for place in places],
@@ -163,6 +164,13 @@ class Watermark:
                 None if floors is None else [floors[place] for place in places],
             )
         self.move()
+
+    def give(self, clock: EventClock, *events: Any) -> None:
+        """Let *clock* take *events*; it has them if it came here because of them, from another watermark."""
+        if clock.joined_in != self.engine.watermarks.runs:
+            clock.arrive(*events)
+            if clock.watermark is not self:  # it has left because of them, and `move` does not reach it
+                clock.catch_up()
 
     def floors(self, mark: Mark, stamps: list[float]) -> list[float] | None:
         """Return where the watermark stands when each event arrives; None if none of them can be behind the others."""
@@ -312,6 +320,8 @@ class Watermarks:
         self.engine = engine
         self.by_name: dict[str, Watermark] = {}
         self.by_source: dict[str, list[Watermark]] = {}
+        self.runs = 0
+        """How many runs of events have been given to the watermarks."""
         self.ahead: deque[Ahead] = deque(maxlen=AHEAD_MAX)
         """What a host has still to tell, also of queries that have ended since."""
 
@@ -334,6 +344,12 @@ class Watermarks:
                     found.mark(source, partition)
         found.over = self.ends_of(sources)
         return found
+
+    def spread(self, marks: Iterable[Watermark], origin: tuple[str, str, int], values: Sequence[Any]) -> None:
+        """Give *values* to the watermarks of their source; a query that goes from one to another has them once."""
+        self.runs += 1
+        for mark in list(marks):
+            mark.arrive(*origin, values)
 
     def ends_of(self, sources: frozenset[str]) -> dict[str, Exception | None]:
         """Return which of *sources* have ended, and with what error."""

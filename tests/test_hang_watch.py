@@ -121,7 +121,7 @@ STARTS: dict[str, tuple[Callable[[Path], App], str]] = {
     "a source": (lambda folder: app_of(Slow([1])), "Slow.partitions"),
     "a selector": (lambda folder: app_of(ListSource([1]), chooses=chosen), "app_of.<locals>.<lambda>"),
     "what makes a source": (lambda folder: app_of(made_slowly), "made_slowly"),
-    "what makes a sink": (lambda folder: app_of(ListSource([1]), sink=lambda: sink_in(folder)), "sink_in"),
+    "what makes a sink": (lambda folder: app_of(ListSource([1]), sink=lambda: sink_in(folder)), "test_hang_watch.py"),
     "a sink": (lambda folder: app_of(ListSource([1]), sink=SlowSink(folder / "out")), "SlowSink.open"),
 }
 
