@@ -65,8 +65,7 @@ class EventClock(Clock):
         self.routes = Routes()
         self.readers: dict[str, list[ReaderEntry]] = {}
         self.waiting = Reorder(self)
-        self.playing: tuple[str, Sequence[Entry]] = ("", ())
-        """What is handed over as a list just now, of which source."""
+        self.playing: tuple[str, Sequence[Entry]] = ("", ())  # what is handed over as a list just now, of which source
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
@@ -103,8 +102,8 @@ class EventClock(Clock):
     def join(self, spec: EventTime, sources: frozenset[str]) -> None:
         """Follow the watermark of *spec* over *sources* from now on."""
         self.engine.touch(self.standing)
-        before = self.__dict__.get("watermark")
-        self.spec, self.watermark = spec, self.engine.watermarks.of(spec, sources)
+        before, self.spec = self.__dict__.get("watermark"), spec
+        self.watermark = self.engine.watermarks.of(spec, sources)
         self.name = self.watermark.name
         self.engine.readers.note(self.standing.name, sources)
         if before is not None and before is not self.watermark:
@@ -112,6 +111,7 @@ class EventClock(Clock):
             self.watermark.follow(before)
             self.engine.watermarks.leave(self, before)
         self.watermark.add(self)
+        self.watermark.set_alarm()
         if before is None:
             self.clock = max(self.clock, self.watermark.time)
         self.floor = self.clock  # one that stands further is gone after by `catch_up`, through what waits
@@ -234,8 +234,9 @@ class EventClock(Clock):
 
     def catch_up(self) -> None:
         """Move to where the watermark is: it has been joined, or taken up again, when it was further."""
-        if self.standing.status == RUNNING:
-            self.move(INFINITE if self.watermark.is_over else self.watermark.time)
+        mark = self.watermark
+        if self.standing.status == RUNNING:  # one that stands nowhere was made for this query
+            mark.move() if mark.time == -INFINITE else self.move(INFINITE if mark.is_over else mark.time)
 
     def play(self, entries: list[Entry], time: float) -> None:
         """Hand over events that are older than *time*."""
@@ -392,8 +393,6 @@ class EventClock(Clock):
         if found is None and route is not None:
             found = self.readers[source] = list(route.readers())
         return found or []
-
-    # -- in the store
 
     def save(self) -> tuple[Any, ...]:
         """Return what is stored with the query's row."""

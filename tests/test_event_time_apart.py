@@ -17,6 +17,7 @@ from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 
 SOURCES = "nmk"
+IDLE_S = 1e6
 ENDS = ("", "stopped", "killed", "checkpoint", "mixed")
 Late = Literal["drop", "keep", "side"]
 Form = Callable[[], Any]
@@ -69,20 +70,26 @@ def steps(seed: int) -> list[tuple[str, list[int]]]:
 class Host:
     """Some queries of an app, in one process after the other."""
 
-    def __init__(self, queries: dict[str, tuple[Form, float, Late]]) -> None:
-        self.queries, self.store = queries, MemoryStore()
+    def __init__(self, queries: dict[str, tuple[Form, float, Late]], *, edits: bool = False) -> None:
+        self.queries, self.store, self.edits = queries, MemoryStore(), edits
+        self.now = 1000.0
+        self.idle_s = dict.fromkeys(queries, IDLE_S)
         self.lists: dict[str, list[int]] = {name: [] for name in SOURCES}
         self.evaluator = self.opened()
 
     def opened(self) -> QueryEvaluator:
-        evaluator = QueryEvaluator(self.store, background=False, checkpoint_interval_s=1e9, clock=lambda: 1000.0)
+        evaluator = QueryEvaluator(self.store, background=False, checkpoint_interval_s=1e9, clock=lambda: self.now)
         for name, values in self.lists.items():
             evaluator.source(name, ListSource(values, follow=True))
-        for name, (made, lateness_s, late) in self.queries.items():
-            clock = rx.event_time(stamp, lateness_s=lateness_s, idle_s=1e6, late=late)
-            evaluator.create(name, made(), clock=clock)
+        for name in self.queries:
+            self.create(evaluator, name)
         evaluator.start()
         return evaluator
+
+    def create(self, evaluator: QueryEvaluator, name: str) -> None:
+        made, lateness_s, late = self.queries[name]
+        clock = rx.event_time(stamp, lateness_s=lateness_s, idle_s=self.idle_s[name], late=late)
+        evaluator.create(name, made(), clock=clock)
 
     def settle(self) -> None:
         while self.evaluator.step():
@@ -100,14 +107,29 @@ class Host:
         self.settle()
 
     def play(self, seed: int, how: str) -> dict[str, list[int]]:
-        draw = random.Random(seed)
+        draw, ends = random.Random(seed), random.Random(seed)
         for name, values in steps(seed):
             self.lists[name] += values
             self.settle()
-            self.end(draw.choice(ENDS[:-1]) if how == "mixed" else how)
+            for edited in draw.sample(sorted(self.queries), self.edits * draw.randrange(3)):
+                self.idle_s[edited] += 1.0
+                self.create(self.evaluator, edited)
+            self.end(ends.choice(ENDS[:-1]) if how == "mixed" else how)
+        for _ in range(3):
+            self.now += 2 * IDLE_S
+            self.settle()
+        self.check_silence()
         found = {name: list(self.told(name)) for name in self.queries}
         self.evaluator.close()
         return found
+
+    def check_silence(self) -> None:
+        """Nothing waits behind a long silence but what is as late as the last event, and may have company."""
+        for name in self.queries:
+            clock: Any = self.evaluator.engine.standing[name].clock
+            last = max(mark.high for mark in clock.watermark.marks.values()) - clock.spec.lateness_s
+            assert clock.clock == clock.watermark.time >= last, name
+            assert all(entry[0] >= clock.clock for entry in clock.waiting.left), name
 
     def told(self, name: str) -> list[Any]:
         streams = (name, f"{name}.late") if self.queries[name][2] == "side" else (name,)
@@ -126,3 +148,9 @@ def test_a_query_on_event_time_is_as_if_it_were_alone(seed: int, how: str) -> No
     """Whoever shares its watermark, and whenever it comes to another one; ends of the process do not show, either."""
     found = Host(app(seed)).play(seed, how)
     assert found == {name: alone(seed, name) for name in app(seed)}
+
+
+@pytest.mark.parametrize("seed, how", every_of(23, product(range(100), ENDS[1:]), nightly=3))
+def test_clocks_that_are_edited_go_on(seed: int, how: str) -> None:
+    """In the process that edits them and in those behind it, also if nothing comes any more."""
+    assert Host(app(seed), edits=True).play(seed, how) == Host(app(seed), edits=True).play(seed, "")
