@@ -23,12 +23,22 @@ from hosting.incidents import Incidents
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
+    from hosting.event_clock import EventClock
     from hosting.watermark import Ahead
 
 SHOWN_MAX = 5
 TOLERANCE_S = 1.0
 LEAP_S = 7 * 86_400.0
 """A step forward that is worth a warning."""
+
+
+def remedy_of_late(clock: EventClock) -> str:
+    """Say what to do about events that come behind the *clock* of their query."""
+    ahead_s = -math.inf if clock.engine.timestamps else clock.clock - clock.engine.clock
+    if ahead_s <= LEAP_S:
+        return "raise lateness_s to wait"
+    ahead = f"it is {span(ahead_s)} ahead of the computer's clock"
+    return f"{ahead}: refuse such events with an ahead_max_s in its event_time, and restart the query behind that"
 
 
 class HostClock:
@@ -92,7 +102,8 @@ class HostClock:
             f"events of {found.source}/{found.partition}",
             f"the event at position {found.position:,} has the time {found.time:,.0f}, {span(found.ahead_s)} ahead of "
             f"the computer's clock; it moves the clock of {', '.join(found.queries)} there, and what comes before is "
-            f"late; mend `timestamp` (is it in seconds?), or refuse such events with ahead_max_s",
+            f"late; mend `timestamp` (is it in seconds?), or refuse such events with ahead_max_s; restart them behind "
+            f"that, or they stay there",
         )
 
     def _corrected(self, host: float, reached: float) -> float:

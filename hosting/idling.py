@@ -83,6 +83,16 @@ def pause_s(evaluator: QueryEvaluator) -> float:
     return max(POLL_S if left_s is None else min(POLL_S, left_s), 0.0005)
 
 
+def overslept(evaluator: QueryEvaluator, until: float) -> None:
+    """Note that nobody has listened since *until*, when the host was to look, if that is long ago.
+
+    The process has stood still, or the computer's clock was set forward: neither is silence.
+    """
+    marks = evaluator.engine.watermarks
+    if marks and evaluator.stalled_since is None and evaluator._now() - until > marks.idle_s / 2:
+        evaluator.stalled_since = until
+
+
 def timer_s(evaluator: QueryEvaluator) -> float | None:
     """How long it is until the first timer is due; None if none will be by the computer's clock."""
     due = None if evaluator.intake.event_time else evaluator.engine.timers.next_due()

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from hosting import idling
 from hosting.given import check_outside
-from hosting.idling import tell_still
 from hosting.unread import tell_unread
 from reliable_rx import handled
 from reliable_rx.arguments import check_function
@@ -44,7 +44,7 @@ def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
     finally:
         evaluator.looping = False
         with evaluator.lock:
-            tell_still(evaluator)
+            idling.tell_still(evaluator)
             evaluator.reporter.at_end()
         handled.forget(noted)
 
@@ -104,6 +104,7 @@ def begin(evaluator: QueryEvaluator) -> None:
 
 def _steps(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
     while not evaluator.stopping and not (until is not None and until()):
+        since = evaluator._now()
         if evaluator.step():
             evaluator.lock.give_way()
         elif evaluator.finished:
@@ -112,6 +113,7 @@ def _steps(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
         else:
             tell_unread(evaluator)
             evaluator._wait()
+            idling.overslept(evaluator, since + idling.POLL_S)
     if evaluator.stopping:
         evaluator.calls.finish()
     evaluator.stopping = False

@@ -19,6 +19,7 @@ from hosting.causes import name_some, readers_of, sentence, upstream_of
 from hosting.emitted import STREAMS_MAX, EarlyLooks, look
 from hosting.failure_summary import INCIDENTS_MAX, count_of, in_checkpoint, of_incidents, of_queries, own, shortened
 from hosting.held_back import HeldBackWatch
+from hosting.host_clock import remedy_of_late
 from hosting.identity_keys import IdentityKeys
 from hosting.interpreters import with_text
 from hosting.lasting import LastingTroubles
@@ -347,7 +348,7 @@ class Reporter:
             fates = {"side": f"put into the stream {name}.late", "keep": "processed behind others"}
             spec = vars(clock).get("spec")  # a query that had ended before this start has none
             fate = "" if spec is None else f": {fates.get(spec.late, 'dropped')}"
-            message = f"{plural(clock.late, 'event')} so far came behind its clock{fate}; raise lateness_s to wait"
+            message = f"{plural(clock.late, 'event')} so far came behind its clock{fate}; {remedy_of_late(clock)}"
             self.incidents.report("late", name, message, level=logging.WARNING, once=once)
         else:
             self.incidents.resolve("late", name)

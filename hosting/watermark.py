@@ -280,10 +280,11 @@ class Watermark:
             self.keyed.setdefault(clock.mapper, {}).setdefault(clock.standing.route_key, {})[clock] = None
 
     def follow(self, other: Watermark) -> None:
-        """Know what *other* knows of partitions that have not spoken here."""
+        """Know what *other* knows of partitions that have not spoken here, but for times that this one refuses."""
+        limit = INFINITE if self.engine.timestamps else self.engine.clock + self.spec.ahead_max_s
         for key, mark in other.marks.items():
             mine = self.marks.get(key)
-            if mine is not None and mine.high < mark.high and not self.members:
+            if mine is not None and mine.high < mark.high <= limit and not self.members:
                 mine.high, mine.seen, mine.ended = mark.high, mark.seen, mark.ended
 
     def remove(self, clock: EventClock) -> None:

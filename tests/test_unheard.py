@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from typing import Any
@@ -11,7 +12,7 @@ from lanes import crossed, every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator
+from hosting import ListSource, QueryEvaluator, idling
 
 IDLE_S, HANG_S = 3.0, 20.0
 DAYS = {f"day {n}": [n * 86_400.0 + each * 20 for each in range(40)] for n in (1, 2, 3)}
@@ -181,3 +182,79 @@ def test_what_is_brought_at_once_is_in_the_order_of_its_times(
         assert found == sorted(found)
         assert len(found) >= sum(map(len, bursts.days.values())) - 5 * len(bursts.days)
     bursts.evaluator.close()
+
+
+@pytest.mark.parametrize("on_nodes", [False, True])
+def test_time_in_which_the_process_stood_still_is_not_silence(on_nodes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is a step of the computer's clock; what a partition brings behind it is in time."""
+    monkeypatch.setenv(NOW, "1000.0 0.0")
+    days = {"ahead": [100.0], "behind": [10.0]}
+    evaluator = QueryEvaluator(MemoryStore(), background=False, checkpoint_interval_s=1e9, clock=now)
+    evaluator.source("n", ListSource(days, follow=True))
+    evaluator.create("timed", rx.source("n"), clock=rx.event_time(float, idle_s=IDLE_S, late="side"))
+    waits, wait = iter(range(100)), evaluator._wait
+
+    def pause() -> None:
+        count = next(waits)
+        move(50.0 if count == 3 else 0.01)
+        if count == 6:
+            days["behind"].append(20.0)
+        wait()
+
+    evaluator._wait = pause  # type: ignore[method-assign]
+    with evaluator:
+        if not on_nodes:
+            evaluator.run(until=lambda: next(waits) > 20)
+        else:
+            settled = [evaluator.step() for _ in range(5)]
+            until = now() + (idling.next_look_s(evaluator) or 0.0)
+            move(50.0)
+            idling.overslept(evaluator, until)
+            settled += [evaluator.step() for _ in range(3)]
+            days["behind"].append(20.0)
+            settled += [evaluator.step() for _ in range(3)]
+            assert any(settled)
+        assert evaluator.query("timed").late == 0
+        assert [value for part in evaluator.stream("timed").read(0, 9) for value in part.values] == [10.0]
+
+
+def test_an_event_of_another_century_is_got_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the incidents say: with `ahead_max_s`, and a restart behind it; both queries of the clock."""
+    monkeypatch.setenv(NOW, "1000.0 0.0")
+    values, store = {"a": [900.0, 4e9], "b": [900.0]}, MemoryStore()
+
+    def opened(ahead_max_s: float) -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9, clock=now)
+        evaluator.source("n", ListSource(values, follow=True))
+        for name in ("one", "two"):
+            clock = rx.event_time(float, idle_s=IDLE_S, late="side", ahead_max_s=ahead_max_s)
+            evaluator.create(name, rx.source("n"), clock=clock, policy="dead_letter")
+        evaluator.start()
+        return evaluator
+
+    with opened(math.inf) as evaluator:
+        for _ in range(3):
+            step(evaluator, 9)
+            move(IDLE_S)
+        [said] = [each.message for each in evaluator.statistics().incidents if each.kind == "clock"]
+        assert "refuse such events with ahead_max_s; restart them behind that" in said
+        values["b"].append(910.0)
+        step(evaluator, 9)
+        evaluator.flush()
+        step(evaluator, 3)
+        assert evaluator.query("one").late == 1
+        told = [each.message for each in evaluator.statistics().incidents if each.kind == "late"]
+        assert len(told) == 2 and all("ahead of the computer's clock: refuse such events" in each for each in told)
+    store = store.reopen()
+    with opened(3600.0) as evaluator:
+        for name in ("one", "two"):
+            evaluator.restart(name)
+        late = evaluator.query("one").late
+        for at in (1000.0, 1010.0, 1020.0):
+            for each in values.values():
+                each.append(at)
+            step(evaluator, 9)
+        assert evaluator.query("one").late == evaluator.query("two").late <= late
+        for name in ("one", "two"):
+            *_, last = evaluator.stream(name).read(0, 99)
+            assert list(last.values)[-1] == 1010.0

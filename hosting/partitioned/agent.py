@@ -94,6 +94,8 @@ class Agent:
         self._evaluator: QueryEvaluator | None = None
         self._store: Store | None = None
         self._busy_at = self._tell_at = self._well_at = 0.0
+        self._look_at: float | None = None
+        """When the evaluator is to be looked after again, by its own clock; None: at once, or if it is woken."""
         self._inside: Failure | None = None
         self._has_told = False
         self._phase: Callable[[], float | None] = self._open
@@ -188,7 +190,8 @@ class Agent:
             self._rewind(evaluator, committed)
             undo.pop_all()
         self._evaluator = evaluator
-        self._busy_at = self._well_at = time.monotonic()
+        self._busy_at, self._look_at = time.monotonic(), None
+        self._well_at = self._busy_at
         probe("agent.opened")
 
     def _rewind(self, evaluator: QueryEvaluator, committed: Mapping[Key, Committed]) -> None:
@@ -217,6 +220,9 @@ class Agent:
             self.means.readers.tell(evaluator, self.lease.partition.name)
             self._tell_inside(evaluator)
             self._check_store(evaluator)
+        if self._look_at is not None:
+            idling.overslept(evaluator, self._look_at)
+            self._look_at = None
         before, until, moved = evaluator.events_in, time.monotonic() + SLICE_S, False
         while evaluator.step():
             moved = True
@@ -258,6 +264,7 @@ class Agent:
     def _wait(self, evaluator: QueryEvaluator) -> float | None:
         """How long to wait; fall asleep if that will be long."""
         wait_s = idling.next_look_s(evaluator)
+        self._look_at = None if wait_s is None else evaluator._now() + wait_s
         if self.section.whole or not idling.is_settled(evaluator) or evaluator.engine.calls.askers:
             return wait_s
         if self.means.room.crowded:
