@@ -257,6 +257,11 @@ class StoredModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         return getattr(importlib.import_module(self.__name__), name)
 
+    def __reduce__(self) -> Any:
+        """Go with the functions that name it: a state may hold them, and is stored again."""
+        parts = {name: value for name, value in vars(self).items() if not name.startswith("__")}
+        return (stored_module, (self.__name__,), parts, None, None, _set_parts)
+
 
 def stored_module(name: str) -> StoredModule:
     module = StoredModule(name)

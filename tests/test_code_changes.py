@@ -222,6 +222,48 @@ def test_without_a_change_nothing_is_edited(load: Load, cleanly: bool) -> None:
             assert run(store, load(begin).QUERY, count, cleanly=cleanly)[1] == {}
 
 
+NAMING = "n.map(lambda x: changed_helping.twice(x)).take(2)"
+HELD_QUERIES = {
+    "waiting": f"n.map(lambda v: {NAMING}).merge(max_concurrent=1).map(abs)",
+    "in windows": f"n.window_with_count(2).flat_map(lambda w: w.map(lambda v: {NAMING}).merge(max_concurrent=1)).map(abs)",
+}
+
+
+def held_by(store: MemoryStore, query: Any, count: int, *, kill: bool = False) -> tuple[list[Any], str]:
+    """Host *query*, or what is there, until it has taken *count* numbers; store it twice and return what came of it."""
+    with QueryEvaluator(store, checkpoint_interval_s=1e9, background=False) as evaluator:
+        evaluator.source("n", ListSource(list(range(1, count + 1)), follow=True))
+        if query is not None:
+            evaluator.create("q", query)
+        evaluator.run(until=lambda: evaluator.statistics().positions[("n", "0")] == count)
+        evaluator.flush()
+        if kill:
+            evaluator.abandon()
+        else:
+            evaluator.checkpoint(full=True)
+        assert evaluator.query("q").status == "running", evaluator.query("q").error
+        values = [value for part in evaluator.stream("q").read(0, 1000) for value in part.values]
+        return values, evaluator.statistics().reports.get("q", "")
+
+
+@pytest.mark.parametrize("queries", HELD_QUERIES)
+@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize("goes_on", ["undeclared", "edited", "unchanged"])
+def test_a_state_that_holds_queries_is_stored_again(load: Load, queries: str, kill: bool, goes_on: str) -> None:
+    """Their functions name modules of the app; whichever process stores them, and if it declares the query or not."""
+    begin = (BY, f"QUERY = {HELD_QUERIES[queries]}\n#")
+    edits = ("map(abs)", "map(abs).filter(lambda x: True)")
+    want, _ = held_by(MemoryStore(), load(begin).QUERY, 12)
+    store = MemoryStore()
+    held_by(store, load(begin).QUERY, 4, kill=kill)
+    for count in (6, 9, 12):
+        module = load(begin, edits) if goes_on == "edited" else load(begin)
+        query = None if goes_on == "undeclared" else module.QUERY
+        values, report = held_by(store.reopen(), query, count, kill=kill and count == 6)
+        assert "given up" not in report and "dropped" not in report
+    assert values == want
+
+
 @pytest.mark.parametrize("how", ["gone", "renamed"])
 def test_a_class_that_goes_is_an_edit_after_a_clean_stop(load: Load, how: str) -> None:
     """What a stored query names may be gone: what the app declares today goes on from the state."""
