@@ -225,7 +225,8 @@ def test_without_a_change_nothing_is_edited(load: Load, cleanly: bool) -> None:
 NAMING = "n.map(lambda x: changed_helping.twice(x)).take(2)"
 HELD_QUERIES = {
     "waiting": f"n.map(lambda v: {NAMING}).merge(max_concurrent=1).map(abs)",
-    "in windows": f"n.window_with_count(2).flat_map(lambda w: w.map(lambda v: {NAMING}).merge(max_concurrent=1)).map(abs)",
+    "in windows": "n.window_with_count(2).flat_map(lambda window: window.map(lambda v: "
+    f"{NAMING}).merge(max_concurrent=1)).map(abs)",
 }
 
 
