@@ -18,7 +18,7 @@ class Limits:
     """
 
     list_items_max: int = 1_000_000
-    """Elements in one collected list, buffer or last-values window."""
+    """Elements in one collected list, set, dict or buffer that has no size of its own."""
     queue_items_max: int = 100_000
     """Elements waiting in one queue (zip, delay, merge with a maximum)."""
     distinct_keys_max: int = 1_000_000

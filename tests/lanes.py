@@ -1,7 +1,7 @@
 """Which lane runs, and how much of a check each has: the fast one a sample, the slow one the whole.
 
 What `commit` marks is in the slow lane, where properties have their full number of examples. .ci/run plays it at each
-commit, with a third of them, beside all rows of the fast lane; the rest of the lane is for a night. What `night` marks
+commit, with a sixth of them, beside all rows of the fast lane; the rest of the lane is for a night. What `night` marks
 is left to it also where an axis that it is crossed with is marked `commit`.
 """
 
@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
-SHARE, COMMIT_SHARE = 12, 3
-NIGHTLY = 18
+SHARE, COMMIT_SHARE = 12, 6
+NIGHTLY = 36
 """Of so many rows that the fast lane leaves out each commit plays one: all together take longer than it may."""
 Test = TypeVar("Test", bound=Callable[..., Any])
 COMMIT = (pytest.mark.slow, pytest.mark.commit)
@@ -127,12 +127,12 @@ def left_to_commits(test: Test) -> Test:
 
 
 def share_of(count: int) -> int:
-    """Return how many of *count* examples are drawn: a twelfth in the fast lane, at each commit a half."""
+    """Return how many of *count* examples are drawn: a twelfth in the fast lane, at each commit a sixth."""
     return -(-count // (SHARE if Lane.fast_alone else COMMIT_SHARE if Lane.commit_alone else 1))
 
 
 def examples(count: int, **options: Any) -> settings:
-    """Return settings of a property with *count* examples, of which the fast lane draws a twelfth, a commit a half."""
+    """Return settings of a property with *count* examples, of which the fast lane draws a twelfth, a commit a sixth."""
     return settings(max_examples=share_of(count), deadline=None, **options)
 
 
