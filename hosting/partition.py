@@ -57,6 +57,8 @@ class Partition:
     """Its end is near, and the clocks have been told that those who come after it could not speak."""
     rejected: tuple[Rejected, ...] = ()
     """Records that could not be read, between `reached` and `position`, and are neither taken nor left out yet."""
+    heard_at: float = -inf
+    """When events were taken of it last, or it was found to have some."""
     reached: int = 0
     sifts: bool = False
     """Whether an event whose time cannot be read is a record that could not be read, and no failure."""
@@ -129,7 +131,7 @@ class Partition:
 
     def take(self, count_max: int, time: float, *, singly: bool = False) -> Events:
         """Take at most *count_max* events as a turn. *Raises* `SourceFailed` for a time that cannot be read."""
-        start, values, times = self.start, self.ahead, None
+        start, values, times, self.heard_at = self.start, self.ahead, None, time
         end = start + count_max
         if self.timestamp is not None:
             if len(self.times) < end:

@@ -4,6 +4,7 @@ A turn may be long, a call may keep every event waiting, and of many partitions 
 that waits meanwhile is not idle, so event time must not go on without it: its events would come late and be dropped.
 So before a turn at which a silence is over, whatever turn it is, the partition is asked once whether it has events.
 Those that are silent are asked again when one of them speaks: what they bring together is in the order of its times.
+Where a query is silent, all partitions are asked that have not had their turn: it may read them.
 The answer is a turn, so that a replay knows it.
 Rejected: shifting silence by the length of each turn (under load a partition that is silent would never be idle);
 asking when the timer of a silence is due (partitions that stand level have none, and answers to calls come before it).
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from hosting.intake import Intake
     from hosting.watermark import Watermark, Watermarks
 
+HEARD = 0.25
+"""For such a part of what counts as silence a partition that was listened to is not asked for the sake of a query."""
 Channel = tuple[str, str]
 """A source and its partition."""
 
@@ -41,7 +44,15 @@ def unheard(intake: Intake, watermarks: Watermarks, turn: Turn | None) -> Resume
         return None
     speaks = (turn.source, turn.partition) if isinstance(turn, Events) else None
     silent = {key for each in watermarks.by_name.values() for key in _fallen_silent(each, turn.time, speaks)}
-    found = tuple(sorted(key for key in silent if key == speaks or _has_some(intake, key)))
+    if not silent:
+        return None
+    asked = silent & intake.partitions.keys()
+    if len(asked) < len(silent):  # what a query reads may have something, too
+        since = turn.time - HEARD * watermarks.idle_s
+        asked |= {(each.source, each.name) for each in intake.order if each.heard_at < since}
+    found = tuple(sorted(key for key in asked if key == speaks or _has_some(intake, key)))
+    for key in found:
+        intake.partitions[key].heard_at = turn.time
     return Resume(turn.time, found) if found else None
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import test_differing_ends
+import test_event_time_apart
 import test_handed_on
 import test_left_streams
 import test_named_by_values
@@ -25,10 +27,14 @@ import hosting.evaluator
 import hosting.recovery
 import reliable_rx.rows
 from hosting import journaling
+from hosting.asked import Asked
 from hosting.event_clock import EventClock
+from hosting.intake import Intake
 from hosting.late_ends import LateEnds
 from hosting.routes import Routes
+from hosting.standing import RUNNING
 from hosting.turn import Appear
+from hosting.watermark import Watermark
 
 Place = Callable[[], Path]
 
@@ -46,7 +52,30 @@ def names(place: Place) -> None:
 
 def coming(place: Place) -> None:
     """Files that come while an app is down."""
-    test_partitions_coming.test_what_comes_behind_a_kill_comes_as_behind_a_stop("files", "killed", 4, 1, place())
+    test_partitions_coming.test_what_comes_behind_a_kill_comes_as_behind_a_stop("files", "killed", 4, 1, None, place())
+
+
+def starts(place: Place) -> None:
+    """Partitions that come behind a start."""
+    test_partitions_coming.test_a_start_counts_for_what_was_there("killed", "latest", (1, 2, 3), place())
+
+
+def others(place: Place) -> None:
+    """Queries that no replay repeats, beside a random app."""
+    test_random_apps.outputs.cache_clear()
+    test_random_apps.test_what_others_do_otherwise_in_a_replay_is_not_seen(0, False, "killed")
+
+
+def apart(place: Place) -> None:
+    """Queries that go from one watermark to another."""
+    test_event_time_apart.alone.cache_clear()
+    test_event_time_apart.test_a_query_on_event_time_is_as_if_it_were_alone(96, "")
+
+
+def clocks(place: Place) -> None:
+    """Clocks that are edited."""
+    for seed in range(3):
+        test_event_time_apart.test_clocks_that_are_edited_go_on(seed, "stopped")
 
 
 def apps(place: Place) -> None:
@@ -80,6 +109,10 @@ CHECKS = {
     "ends": ends,
     "names": names,
     "coming": coming,
+    "starts": starts,
+    "others": others,
+    "apart": apart,
+    "clocks": clocks,
     "apps": apps,
     "silence": silence,
     "left": left,
@@ -121,7 +154,7 @@ def a_clock_that_is_stored_where_it_has_left_its_watermark(patch: pytest.MonkeyP
 
 @planted("silence")
 def partitions_that_are_silent_while_nobody_listens(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.evaluator, "unheard", lambda intake, time, idle_s: None)
+    patch.setattr(hosting.evaluator, "unheard", lambda intake, watermarks, turn: None)
 
 
 @planted("left")
@@ -137,6 +170,44 @@ def a_clock_that_waits_for_what_is_read_no_more(patch: pytest.MonkeyPatch) -> No
 @planted("parts")
 def shared_parts_that_nobody_subscribes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reliable_rx.rows, "connect_kept", lambda instance: [])
+
+
+@planted("starts")
+def a_start_that_counts_for_what_comes_later(patch: pytest.MonkeyPatch) -> None:
+    begin = Intake.begin
+
+    def forgets(self: Intake, source: str, positions: Any) -> None:
+        begins = source in self.starts.beginning
+        begin(self, source, positions)
+        if begins:
+            self.starts.beginning.add(source)
+
+    patch.setattr(Intake, "begin", forgets)
+
+
+@planted("others")
+def calls_that_are_numbered_by_the_engine(patch: pytest.MonkeyPatch) -> None:
+    def ask(self: Asked, instance: Any, node: Any, value: Any) -> Any:
+        call = ("", 0, self.engine.order())
+        self.askers[call] = (instance, node)
+        self.fresh.append(call)
+        return call
+
+    patch.setattr(Asked, "ask", ask)
+
+
+@planted("apart")
+def a_watermark_that_gives_what_another_has_given(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Watermark, "give", lambda self, clock, *events: clock.arrive(*events))
+
+
+@planted("clocks")
+def a_new_watermark_that_nobody_moves(patch: pytest.MonkeyPatch) -> None:
+    def catch_up(self: EventClock) -> None:
+        if self.standing.status == RUNNING:
+            self.move(self.watermark.time)
+
+    patch.setattr(EventClock, "catch_up", catch_up)
 
 
 @pytest.mark.parametrize("name", planted.names())
