@@ -41,7 +41,7 @@ from hosting.owning import disown, own
 from hosting.recovery import recover
 from hosting.redefinitions import Redefinitions
 from hosting.reporting import Reporter
-from hosting.restarting import follow, restart
+from hosting.restarting import follow, follow_late, restart
 from hosting.retention import Retention, forget
 from hosting.source_definitions import SourceDefinitions
 from hosting.sources.pushed import PushedStream
@@ -283,7 +283,7 @@ class QueryEvaluator(Looking):
                 if self.stalled_since is not None:
                     self._resume()
                 with self.inside:
-                    moved = self._take_some() or moved
+                    moved = self._take_some() or follow_late(self) or moved
             elif self.stalled_since is None:
                 self.stalled_since = self._now()
             self._publish()

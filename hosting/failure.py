@@ -110,6 +110,8 @@ def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Fai
     origin = _origin(engine, standing, error)
     if standing.error is not None:
         engine.origins.note(standing.error, standing.name)
+    if origin and _runs_again(engine, origin):
+        engine.begun[query_of(origin)] = None
     at = FailedAt(source, partition, position, last, engine.clock, found if isinstance(found, str) else "")
     return Failure(at, "" if origin else trace_of(error), origin)
 
@@ -140,6 +142,12 @@ def _has_ended(engine: QueryEngine, standing: Standing, name: str) -> bool:
     """Whether what *name* had ended with is its end still, or that of the stream as the clock of *standing* has it."""
     there = engine.standing.get(query_of(name))
     return there is None or there.error is not None or _told(standing).get(name) is not None
+
+
+def _runs_again(engine: QueryEngine, origin: str) -> bool:
+    """Whether there is something under the name of *origin* again, whose end a clock has told late."""
+    there = engine.standing.get(query_of(origin))
+    return origin in engine.live if there is None else there.error is None
 
 
 def _told(standing: Standing) -> Mapping[str, Exception | None]:

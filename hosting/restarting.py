@@ -60,6 +60,14 @@ def follow(evaluator: QueryEvaluator, *, starting: bool = False) -> None:
         begun = engine.begun
 
 
+def follow_late(evaluator: QueryEvaluator) -> bool:
+    """Run those again that have failed in the turns just taken with an end that was told late; return if there are."""
+    late = bool(evaluator.engine.begun)
+    if late:
+        follow(evaluator)
+    return late
+
+
 def left_behind(engine: QueryEngine, begun: Container[str]) -> dict[str, str]:
     """Return who has failed with the end of a query that has *begun* and has not failed since, and of which.
 
