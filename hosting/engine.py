@@ -328,8 +328,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.declare(turn.source, ())
         self.live[turn.source].update(turn.positions)
         for mark in self.watermarks.by_source.get(turn.source, ()):
-            for partition in sorted(turn.positions):
-                mark.mark(turn.source, partition)
+            mark.appear(turn.source, turn.positions)
 
     # -- events
 

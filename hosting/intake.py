@@ -7,20 +7,22 @@ partition whose next event is the oldest goes first, so that a replayed week loo
 A source may list what must be read before what (`hosting.lineage`). A partition that must wait is *held*: it is opened
 when the last one before it has ended. Which partitions there are is asked at the start, before one ends, and every
 `LISTING_S`; new ones *appear* as a turn of their own, also the first ones of a source, and before the end of those that
-they follow, so that the source has not ended meanwhile. Rejected: asking the source what there is while replaying,
-which it may answer differently.
+they follow, so that the source has not ended meanwhile. Those that come behind it wait (`hosting.late_partitions`).
+Rejected: asking the source what there is while replaying, which it may answer differently.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
+from hosting.appearing import Appearing
 from hosting.bad_records import LEFT_OUT_MAX, BadRecords
 from hosting.closing import close_all
 from hosting.incidents import Incidents
+from hosting.late_partitions import EndOf, LatePartitions
 from hosting.lineage import Lineage, check_partitions, in_order, lineage_of
 from hosting.outage import Outage
 from hosting.partition import Partition
@@ -38,7 +40,7 @@ LISTING_S = 10.0
 Intaken = Events | Rejects | Appear | Resume
 
 
-class Intake:
+class Intake(Appearing):
     """All partitions of an evaluator."""
 
     def __init__(
@@ -61,7 +63,7 @@ class Intake:
         self.lineages: dict[str, Lineage] = {}
         self.starts = Starts()
         self.unknown: dict[tuple[str, str], None] = {}
-        """Partitions that the engine has not heard of yet."""
+        self.late = LatePartitions()
         self.held: dict[tuple[str, str], Partition] = {}
         self.look_again = False
         """Whether somebody who is held may be free to go."""
@@ -92,9 +94,18 @@ class Intake:
         for each in names:
             self.partitions[name, each] = self._partition(name, each, timestamp)
 
-    def open(self, positions: dict[tuple[str, str], int], ended: set[tuple[str, str]], wake: Any) -> None:
-        """Open every partition that has a position there, but for those that must wait; the others *appear*."""
-        self.wake = wake
+    def open(
+        self,
+        positions: dict[tuple[str, str], int],
+        ended: set[tuple[str, str]],
+        wake: Any,
+        end_of: EndOf | None = None,
+    ) -> None:
+        """Open every partition that has a position there, but for those that must wait; the others *appear*.
+
+        *end_of* tells how a source has ended for queries.
+        """
+        self.wake, self.late.end_of = wake, end_of or self.late.end_of
         self.absent = {key: position for key, position in positions.items() if key not in self.partitions}
         self.absent_ended = ended - self.partitions.keys()
         self.starts.beginning -= {source for source, _ in positions}
@@ -108,39 +119,6 @@ class Intake:
         self.list_at = self.clock() + LISTING_S if self.lineages else math.inf
         self._open_ready()
 
-    def awaited(self, positions: Collection[tuple[str, str]]) -> set[str]:
-        """Return the sources whose first partition may still appear behind *positions*: they have not ended."""
-        return self.lineages.keys() - {source for source, _ in positions}
-
-    def appearing(self) -> set[str]:
-        """Return the sources whose first partitions are there, and of which no turn has told yet."""
-        return self.starts.beginning & {source for source, _ in self.unknown}
-
-    def begin(self, source: str, positions: Mapping[str, int]) -> None:
-        """Know partitions of a source from now on, to be read from these positions on; it begins no more."""
-        self.starts.beginning.discard(source)
-        for name, position in positions.items():
-            key = (source, name)
-            self.unknown.pop(key, None)
-            partition = self.partitions.get(key)
-            if partition is None:
-                self.absent[key] = position
-            elif partition.reader is None:
-                self._begin(key, partition, position, ended=False)
-        self._open_ready()
-
-    def appeared(self) -> Iterator[Appear]:
-        """Give the turns that tell the engine of partitions it has not heard of; a source that begins may have none."""
-        for source in dict.fromkeys([*(source for source, _ in self.unknown), *sorted(self.starts.beginning)]):
-            names = [name for each, name in self.unknown if each == source]
-            positions = {name: self._start(source, name) for name in names}
-            self.begin(source, positions)
-            yield Appear(source, positions)
-        self._open_ready()
-
-    def _start(self, source: str, partition: str) -> int:
-        return self.starts.resolve(source, self.sources[source], partition, is_listed=source in self.lineages)
-
     def move(self, positions: Mapping[tuple[str, str], int]) -> None:
         """Read partitions again from these positions on, also what had ended; what follows what, again in its order."""
         for key, position in positions.items():
@@ -148,6 +126,7 @@ class Intake:
             if before.reader is not None:
                 before.reader.close()
             self.unknown.pop(key, None)
+            self.late.kept.pop(key, None)
             fresh = self.partitions[key] = self._partition(*key, before.timestamp)
             self._begin(key, fresh, position, ended=False)
         self._open_ready()
@@ -171,9 +150,12 @@ class Intake:
             waiting, lineage = self._held_of(source), self.lineages.get(source)
             for name in waiting if lineage is None else lineage.ready(waiting, ended=ended):
                 self._open((source, name))
-        idle = self.held.keys() | self.unknown.keys()
-        reading = [each for key, each in self.partitions.items() if key not in idle]
+        reading = [each for key, each in self.partitions.items() if key not in self.held and not self._is_untold(key)]
         self.order = in_order(reading, self.sources, self.lineages)
+
+    def _is_untold(self, key: tuple[str, str]) -> bool:
+        """Whether the engine has not heard of a partition, which so has no position."""
+        return key in self.unknown or key in self.late.kept
 
     def list_soon(self) -> None:
         """Somebody may have made partitions just now: ask before the next turn. To be called from any thread."""
@@ -202,8 +184,8 @@ class Intake:
             for source in self.lineages:
                 self._list(source)
         if self.look_again:
-            self.look_again = False
             self._open_ready()
+            self.look_again = False
         return next(self.appeared(), None) if self.unknown else None
 
     def _list(self, source: str) -> None:
@@ -231,8 +213,8 @@ class Intake:
         if not partition.is_followed:
             self._list(source)
             partition.is_followed = True
-        if self.unknown:
-            return next(self.appeared(), None)
+        if self.unknown and (news := next(self.appeared(), None)) is not None:
+            return news
         if partition.is_heard:
             return None
         partition.is_heard = True
@@ -255,7 +237,7 @@ class Intake:
         return turn
 
     def _next(self, time: float) -> Intaken | None:
-        if self.lineages:
+        if self.lineages or self.look_again:
             news = self._news()
             if news is not None:
                 return news
@@ -368,8 +350,8 @@ class Intake:
         return found
 
     def positions(self) -> dict[tuple[str, str], int]:
-        partitions = list(self.partitions.items())
-        return self.absent | {key: each.safe_position for key, each in partitions if key not in self.unknown}
+        partitions = [each for each in list(self.partitions.items()) if not self._is_untold(each[0])]
+        return self.absent | {key: each.safe_position for key, each in partitions}
 
     def ended(self) -> set[tuple[str, str]]:
         return self.absent_ended | {key for key, partition in list(self.partitions.items()) if partition.ended}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from checkpoint.code import OtherCode, makers
 from hosting.afresh import afresh_told
 from hosting.code_text import text_of, was_mended
+from hosting.late_partitions import take_create
 from hosting.plan_names import are_comparable, why_untold
 from hosting.spoilt import check_name, first_misfit, needed
 from hosting.standing import COMPLETED, FAILED, RUNNING
@@ -180,7 +181,7 @@ def is_mended(there: Standing, turn: Create) -> bool:
 def created(evaluator: QueryEvaluator, turn: Create) -> None:
     """Take *turn*; run a query again that had failed before it was suspended and is mended; close its incident."""
     if turn.name not in evaluator.engine.standing and turn.name not in evaluator.engine.suspended:
-        evaluator._take(turn)  # thousands may come at once
+        take_create(evaluator, turn)  # thousands may come at once
         return
     with afresh_told(evaluator, turn.name, "was edited"):
         _created(evaluator, turn)
@@ -188,10 +189,10 @@ def created(evaluator: QueryEvaluator, turn: Create) -> None:
 
 
 def _created(evaluator: QueryEvaluator, turn: Create) -> None:
-    evaluator._take(turn)
+    take_create(evaluator, turn)
     there = evaluator.engine.standing.get(turn.name)
     if there is not None and is_mended(there, turn):
-        evaluator._take(turn)
+        take_create(evaluator, turn)
         there = evaluator.engine.standing.get(turn.name)
     if there is not None and there.status == RUNNING:
         evaluator.engine.suspended.untold.pop(turn.name, None)

@@ -21,7 +21,7 @@ from hosting.collector import no_collections
 from hosting.creations import declare_again
 from hosting.late_ends import LateEnds
 from hosting.partition_store import RESTORE_GROUP
-from hosting.renamed import renamed
+from hosting.renamed import renamed_partitions, renamed_sources
 from hosting.sinks_ahead import had_by
 from hosting.snapshot import load
 from hosting.statistics import RecoveryFigures
@@ -65,9 +65,9 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         evaluator.outlets.hold(meta["holders"], meta["sinks"])
     evaluator.definitions.recovered(meta)
     with or_repair(evaluator, begins=True):
-        evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake)
+        evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake, evaluator.engine.end_of)
     evaluator.engine.awaited = evaluator.intake.awaited(meta["positions"])
-    evaluator.warnings.extend(renamed(evaluator, meta["positions"]))
+    evaluator.warnings.extend(renamed_sources(evaluator, meta["positions"]))
     journal = evaluator.store.journal
     if journal.last_turn < turn:
         (journal.give_up if evaluator.passes_over else journal.truncate)(turn)
@@ -89,6 +89,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     tell_undeclared(evaluator)
     spoilt.settle(evaluator)
     evaluator.outlets.had = had_by(evaluator)
+    evaluator.warnings.extend(renamed_partitions(evaluator.intake))
     for appeared in evaluator.intake.appeared():
         evaluator._take(appeared)
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)

@@ -17,14 +17,8 @@ if TYPE_CHECKING:
     from hosting.intake import Intake
 
 
-def renamed(evaluator: QueryEvaluator, positions: Collection[tuple[str, str]]) -> Iterator[str]:
-    """Say what an evaluator over stored *positions* finds under another name."""
-    yield from renamed_sources(evaluator, positions)
-    yield from renamed_partitions(evaluator.intake)
-
-
 def renamed_sources(evaluator: QueryEvaluator, positions: Collection[tuple[str, str]]) -> Iterator[str]:
-    """Say which sources are gone, and which are new to queries that go on."""
+    """Say which sources an evaluator over stored *positions* lacks, and which are new to queries that go on."""
     intake, engine = evaluator.intake, evaluator.engine
     known = {source for source, _ in positions}
     gone = sorted({source for (source, _), at in intake.absent.items() if at} - intake.sources.keys())
@@ -43,8 +37,9 @@ def renamed_sources(evaluator: QueryEvaluator, positions: Collection[tuple[str, 
 
 
 def renamed_partitions(intake: Intake) -> Iterator[str]:
-    """Say which sources have a partition less and one more, as a file has that was renamed."""
-    for source in intake.sources.keys() - intake.lineages.keys():
+    """Say which sources have a partition less and one more that is read now, as a file has that was renamed."""
+    listed = intake.lineages.keys()
+    for source in [each for each in intake.sources if each not in listed and intake.late.end_of(each) is None]:
         gone = sorted(name for each, name in intake.absent if each == source)
         new = sorted(name for each, name in intake.unknown if each == source)
         if gone and new:

@@ -23,6 +23,7 @@ from hosting.host_clock import remedy_of_late
 from hosting.identity_keys import IdentityKeys
 from hosting.interpreters import with_text
 from hosting.lasting import LastingTroubles
+from hosting.late_partitions import tell_late
 from hosting.loop_reports import LoopReports
 from hosting.mutations import Mutations
 from hosting.observing import observe
@@ -98,6 +99,7 @@ class Reporter:
         self.news.clear()
         self._tell_sources("had ended in an earlier run")
         self._tell_left_out()
+        tell_late(self.evaluator)
         lasting = [each for each in self.evaluator.warnings if each not in self.evaluator.harmless]
         for number, warning in enumerate(lasting, 1):
             self.incidents.report("recovery", f"warning {number}", warning, level=logging.WARNING)
@@ -146,6 +148,8 @@ class Reporter:
             self.tell_queries()
         if self.evaluator.engine.effects:
             self._tell_effects()
+        if self.evaluator.intake.late.untold and self.has_begun:
+            tell_late(self.evaluator)
         if len(self.evaluator.engine.failures) != len(self._ended):
             self._tell_sources("has ended")
         if (readers := self.evaluator.engine.readers).unknown:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hosting.afresh import afresh_told
 from hosting.cycles import there_are
+from hosting.late_partitions import take_create
 from hosting.standing import FAILED, Standing
 from hosting.turn import Create, Dispose
 from reliable_rx.errors import QueryDisposed, QueryRefused
@@ -35,7 +36,7 @@ def restart(evaluator: QueryEvaluator, name: str) -> None:
             raise KeyError(f"no query is called {name!r}; {there_are(evaluator.engine.standing, name)}")
         turn = _creation(evaluator, name)
         evaluator._take(Dispose(name, turn.time))
-        evaluator._take(turn)
+        take_create(evaluator, turn)
         follow(evaluator)
     evaluator.flush()
 
@@ -53,7 +54,7 @@ def follow(evaluator: QueryEvaluator, *, starting: bool = False) -> None:
             how = f"runs again with {origin!r}"
             try:
                 with afresh_told(evaluator, name, how):
-                    evaluator._take(_creation(evaluator, name))
+                    take_create(evaluator, _creation(evaluator, name))
             except QueryRefused as error:  # it reads one that is not there, or only its app has its clock
                 engine.has_refused = True
                 LOG.warning("query %r stays as it ended, though %r runs again: %s", name, origin, error.message)

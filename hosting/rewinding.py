@@ -34,6 +34,8 @@ def rewind(evaluator: QueryEvaluator, positions: Mapping[tuple[str, str], int]) 
         for source, partition in positions:
             evaluator.engine.live.setdefault(source, set()).add(partition)
             evaluator.engine.failures.pop(source, None)
+        for appeared in evaluator.intake.appeared():  # what has come behind an end that is none any more
+            evaluator._take(appeared)
         create_declared(evaluator)
         evaluator.checkpoint(full=True)
 

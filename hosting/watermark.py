@@ -93,6 +93,12 @@ class Watermark:
 
     # -- what happens to it
 
+    def appear(self, source: str, partitions: Iterable[str]) -> None:
+        """*source* has these *partitions*, too: for a query that joins from now on it has not ended."""
+        self.over.pop(source, None)
+        for partition in sorted(partitions):
+            self.mark(source, partition)
+
     def arrive(self, source: str, partition: str, first: int, values: Sequence[Any]) -> None:
         """Take events of one partition; what a user function cannot read is told to the queries it concerns."""
         try:

@@ -1,0 +1,145 @@
+"""Partitions that a source has only since it has ended: they stay unread until a query begins that reads the source.
+
+Their queries have been told that it has ended, so nobody would see what is in them: read at once, as tomorrow's file of
+a daily batch was, it would be gone without a word. So their positions stay as they are, an incident names them, and the
+turn in which they appear comes right before the one that creates a query anew over their source, in the same group of
+turns: behind a kill there are both or neither. Which they are is no state: a start finds the same.
+
+Rejected: reading them at once (nobody gets what is in them), running the queries that have ended again by ourselves
+(they would begin without state, and whoever reads their streams was told of the end), and refusing the start (the other
+sources have nothing to do with it).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING
+
+from hosting.standing import RUNNING
+from hosting.store_commands import command_on
+from hosting.turn import Create
+from reliable_rx.plan import Plan
+from reliable_rx.query import SourceLeaf
+
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
+    from hosting.evaluator import QueryEvaluator
+
+AFTER_THE_END = "after the end"
+NAMED_MAX = 3
+Key = tuple[str, str]
+EndOf = Callable[[str], tuple[Exception | None] | None]
+"""With which error, if any, a source has ended for its queries; None if it goes on."""
+
+
+class LatePartitions:
+    """The partitions of an intake that have come when their source had ended."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Key, None] = {}
+        self.end_of: EndOf = lambda source: None
+        self.untold: set[str] = set()
+        """Sources of which it is yet to be told that they have such, or no longer have."""
+
+    def sift(self, unknown: dict[Key, None]) -> None:
+        """Keep of the *unknown* partitions those of sources that have ended; give back those of one that goes on."""
+        for key in [*self.kept, *unknown]:
+            has_ended, is_kept = self.end_of(key[0]) is not None, key in self.kept
+            if has_ended == is_kept:
+                continue
+            before, behind = (unknown, self.kept) if has_ended else (self.kept, unknown)
+            del before[key]
+            behind[key] = None
+            self.untold.add(key[0])
+
+    def give_back(self, source: str, unknown: dict[Key, None]) -> None:
+        """Make those of *source* unknown again: the next turns tell of them."""
+        for key in [key for key in self.kept if key[0] == source]:
+            del self.kept[key]
+            unknown[key] = None
+        self.untold.add(source)
+
+    def names_of(self, source: str) -> list[str]:
+        """Name those of *source*."""
+        return [name for each, name in self.kept if each == source]
+
+
+def take_create(evaluator: QueryEvaluator, turn: Create) -> None:
+    """Take *turn*, and before it those in which the partitions appear that have waited for a query that it begins."""
+    late = evaluator.intake.late
+    if not late.kept:  # nearly always
+        evaluator._take(turn)
+        return
+    sources = {source for source, _ in late.kept if late.end_of(source) == (None,)}  # behind an error nothing is read
+    for source in [each for each in begun_by(evaluator.engine, turn) if each in sources]:
+        evaluator._take(evaluator.intake.let_in(source))
+    evaluator._take(turn)
+    if evaluator.reporter.has_begun:
+        tell_late(evaluator)
+
+
+def begun_by(engine: QueryEngine, turn: Create) -> Iterator[str]:
+    """Yield the sources that a query reads from *turn* on, and did not read before or has read to their end."""
+    kept, there = engine.suspended.get(turn.name), engine.standing.get(turn.name)
+    known = set[str]()  # what it has been told of an end stays where it was told
+    if kept is not None:
+        if kept.status == RUNNING or not engine.suspended.is_edited(kept, turn):
+            return  # it goes on as it was
+    elif there is not None and there.status == RUNNING:
+        known = {node.path for node in there.plan.leaves}
+    yield from sorted(reads_directly(turn.code, besides=known))
+
+
+def reads_directly(plan: Plan, *, besides: Collection[str] = ()) -> set[str]:
+    """Name the sources that *plan* reads by itself, not in a selector; *besides* these paths."""
+    found = [node.op for node in plan.leaves if node.path not in besides]
+    return {op.source for op in found if isinstance(op, SourceLeaf)}
+
+
+def tell_late(evaluator: QueryEvaluator) -> None:
+    """Warn of the sources that have such partitions, and say by what they are read; close what is over."""
+    late = evaluator.intake.late
+    untold, late.untold = late.untold, set()
+    for source in sorted(untold):
+        if late.names_of(source):
+            evaluator.incidents.report(AFTER_THE_END, source, told(evaluator, source), level=logging.WARNING)
+        else:
+            evaluator.incidents.resolve(AFTER_THE_END, source, now="has nothing any more that waits to be read")
+            evaluator.reporter.is_over(AFTER_THE_END, source)
+
+
+def told(evaluator: QueryEvaluator, source: str) -> str:
+    """Say which partitions of *source* are not read, and what to do."""
+    late, absent = evaluator.intake.late, evaluator.intake.absent
+    names = late.names_of(source)
+    have, they = ("have", "they are") if len(names) > 1 else ("has", "it is")
+    what = (
+        f"partition{'s' * (len(names) > 1)} {shown_some(names)} {have} come since all that it had was read to its end"
+    )
+    if late.end_of(source) != (None,):
+        return (
+            f"{what}, and {they} not read, since it has ended with an error: declare it under another name, and let "
+            f"the queries read that"
+        )
+    gone = sorted(name for each, name in absent if each == source)
+    renamed = f"; {shown_some(gone)} is not there any more: if it was renamed, its records come again" if gone else ""
+    return f"{what}, and {they} not read before a query begins that reads it{way_to_read(evaluator, source)}{renamed}"
+
+
+def way_to_read(evaluator: QueryEvaluator, source: str) -> str:
+    """Say how queries over *source* that have ended are run again, as the end of a sentence."""
+    standing = evaluator.engine.standing.items()
+    ended = [name for name, each in standing if each.status != RUNNING and source in reads_directly(each.plan)]
+    if not ended:
+        return ": create one"
+    command = command_on(evaluator.store, "restart", ended[0], "--app", "MODULE:APP")
+    call = f"evaluator.restart({ended[0]!r})"
+    way = call if command is None else f"`{command}` before the next start ({call} in a program)"
+    others = f"; restart {shown_some(ended[1:])} in the same way, before anything is read" if ended[1:] else ""
+    return f": run {ended[0]!r} again, without state and under the ids that follow, with {way}{others}"
+
+
+def shown_some(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX:,} more" if len(names) > NAMED_MAX else ""
+    return f"{', '.join(map(repr, names[:NAMED_MAX]))}{more}"

@@ -1,0 +1,370 @@
+"""Partitions that come when their source has ended for its queries, as tomorrow's file of a daily batch does.
+
+Every event of them is read by a query, once, or is told to be unread and kept for one that begins.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lanes import crossed
+
+import reliable_rx as rx
+from checkpoint import MemoryStore, SqliteStore
+from hosting import ListSource, QueryEvaluator
+from hosting.cli.command import main
+from hosting.late_partitions import AFTER_THE_END
+from hosting.sources import FileSource
+from reliable_rx.event_time import event_time
+from reliable_rx.reliable import Batch, Listing, Reader
+
+n, m = rx.source("n"), rx.source("m")
+FIRST, LATE = [1, 2, 3], [40, 50]
+
+
+def mended(value: int) -> int:
+    return value
+
+
+def strict(value: int) -> int:
+    if value == 2:
+        raise ValueError("two")
+    return value
+
+
+QUERIES: dict[str, Any] = {
+    "completed": n.map(lambda value: value),
+    "took one": n.take(1),
+    "failed": n.map(strict),
+    "running": n.merge(m),
+    "nobody": None,
+}
+EDITED: dict[str, Any] = {
+    "completed": n.map(mended),
+    "took one": n.take(9),
+    "failed": n.map(mended),
+    "running": n.merge(m).map(mended),
+    "nobody": n.map(mended),
+}
+
+
+class Own:
+    """A source of one's own, whose list may be longer the next time."""
+
+    def __init__(self, lists: Mapping[str, list[int]], parents: Mapping[str, tuple[str, ...]]) -> None:
+        self.lists, self.parents = lists, parents
+
+    def partitions(self) -> Sequence[str]:
+        return tuple(self.lists)
+
+    def listing(self) -> Sequence[Listing]:
+        return [Listing(name, self.parents.get(name, ())) for name in self.lists]
+
+    def open(self, partition: str, at: int, /) -> Reader:
+        return ListSource(dict(self.lists)).open(partition, at)
+
+
+class World:
+    """A store, and one process after the other over a source to which a partition comes."""
+
+    def __init__(self, folder: Path, kind: str, query: str, *, batch: int = 2) -> None:
+        self.folder, self.kind, self.name, self.batch = folder, kind, query, batch
+        self.store: Any = MemoryStore()
+        self.lists: dict[str, list[int]] = {}
+        self.queries = {"q": QUERIES[query]} if QUERIES[query] is not None else {}
+        self.come("a", FIRST)
+        self.evaluator = self.opened()
+
+    def come(self, name: str, values: list[int]) -> None:
+        self.lists[name] = values
+        (self.folder / f"{name}.jsonl").write_text("".join(f"{value}\n" for value in values))
+
+    def opened(self) -> QueryEvaluator:
+        evaluator = QueryEvaluator(
+            self.store, background=False, checkpoint_interval_s=1e9, batch_events_max=self.batch, idle_s=0.0
+        )
+        made: dict[str, Any] = {
+            "files": lambda: FileSource(str(self.folder / "*.jsonl")),
+            "lists": lambda: ListSource(dict(self.lists)),
+            "timed": lambda: ListSource(dict(self.lists), timestamp=float),
+            "own": lambda: Own(self.lists, {}),
+            "split": lambda: Own(self.lists, {"late": ("a",)}),
+        }
+        evaluator.source("n", made[self.kind]())
+        evaluator.source("m", ListSource([], follow=True))
+        for name, query in self.queries.items():
+            evaluator.create(name, query)
+        evaluator.start()
+        return evaluator
+
+    def settle(self) -> None:
+        while self.evaluator.step():
+            pass
+        self.evaluator.flush()
+
+    def stop(self, how: str) -> None:
+        if how == "clean":
+            self.evaluator.__exit__(None, None, None)
+        else:
+            if how == "killed behind a checkpoint":
+                self.evaluator.checkpoint()
+            self.evaluator.flush()
+            self.evaluator.abandon()
+        self.store = self.store.reopen()
+
+    def again(self, how: str) -> None:
+        self.stop(how)
+        self.evaluator = self.opened()
+
+    def begin(self, action: str) -> None:
+        """Have a query begin: by what a program calls, or by another declaration at the next start."""
+        if action == "restart":
+            self.evaluator.restart("q")
+        elif action == "new":
+            self.evaluator.create("new", EDITED["completed"])
+        elif action == "edit":
+            self.queries["q"] = EDITED[self.name]
+            self.evaluator.create("q", self.queries["q"])
+        elif action == "declared":
+            self.queries |= {"q": EDITED[self.name], "new": EDITED["completed"]}
+            self.again("clean")
+
+    def values(self, name: str) -> list[int]:
+        if name not in self.evaluator.queries():
+            return []
+        return [value for part in self.evaluator.stream(name).read(0, 99) for value in part.values]
+
+    def told(self) -> list[str]:
+        return [each.message for each in self.evaluator.statistics().incidents if each.kind == AFTER_THE_END]
+
+    @property
+    def is_unread(self) -> bool:
+        name = "late.jsonl" if self.kind == "files" else "late"
+        return ("n", name) not in self.evaluator.intake.positions()
+
+
+WHENS = ("before the end", "behind the end", "clean", "killed", "killed behind a checkpoint")
+ACTIONS = ("nothing", "restart", "new", "edit", "declared")
+
+
+@pytest.mark.parametrize(
+    "kind, query, when, action, batch",
+    crossed(("files", "lists", "timed", "own", "split"), (*QUERIES,), WHENS, ACTIONS, (1, 2)),
+)
+def test_every_event_is_read_or_told_to_be_unread(
+    kind: str, query: str, when: str, action: str, batch: int, tmp_path: Path
+) -> None:
+    """However the queries of a source have ended, and whenever a partition comes to it."""
+    if action == "restart" and query == "nobody":
+        return
+    world = World(tmp_path, kind, query, batch=batch)
+    if when != "before the end":
+        world.settle()
+    elif batch > 1:
+        world.evaluator.step()
+    world.come("late", LATE)
+    if when == "behind the end" and kind in ("own", "split"):
+        world.evaluator.intake.list_soon()
+    elif when != "before the end" or kind not in ("own", "split"):
+        world.again(when if when in WHENS[2:] else "killed")
+    world.settle()
+    if when == "before the end":
+        if kind in ("own", "split") and batch > 1:  # the last look for who comes next was before the first events
+            world.evaluator.intake.list_soon()
+            world.settle()
+            assert world.is_unread
+            assert len(world.told()) == 1
+            return
+        assert not world.told(), "its end was yet to come"
+        assert query in ("failed", "took one", "nobody") or world.values("q") == [*FIRST, *LATE]
+        return
+    assert world.is_unread
+    assert not set(world.values("q")) & {*LATE}
+    (message,) = world.told()
+    assert "partition 'late" in message
+    before = world.values("q")
+    world.begin(action)
+    world.settle()
+    reads = {"nothing": [], "restart": ["q"], "new": ["new"], "edit": ["q"], "declared": ["q", "new"]}[action]
+    if query == "running" and action in ("edit", "declared"):
+        reads.remove("q")  # it goes on, and has been told of the end
+    for name in ("q", "new"):
+        wanted = LATE if name in reads else []
+        if (name, query, action) == ("q", "took one", "restart"):
+            wanted = LATE[:1]
+        assert world.values(name) == (before if name == "q" else []) + wanted
+        if name in reads and (name, query) != ("q", "running"):
+            assert world.evaluator.query(name).status == "completed"
+    assert world.is_unread is not bool(reads)
+    assert len(world.told()) == (not reads)
+    world.again("clean")
+    assert len(world.told()) == (not reads)
+
+
+@pytest.mark.parametrize(
+    "kind, action, how, cut, batch",
+    crossed(("files", "own"), ACTIONS[1:], ("clean", "killed", "killed behind a checkpoint"), range(5), (1, 2)),
+)
+def test_a_kill_at_each_step_changes_nothing(
+    kind: str, action: str, how: str, cut: int, batch: int, tmp_path: Path
+) -> None:
+    """The partitions appear in the turns that begin their query: behind a kill there are both or neither."""
+    world = World(tmp_path, kind, "completed", batch=batch)
+    world.settle()
+    world.come("late", LATE)
+    world.again(how)
+    world.begin(action)
+    for _ in range(cut):
+        world.evaluator.step()
+    world.again(how)
+    world.settle()
+    new = LATE if action in ("new", "declared") else []
+    assert world.values("new") == new
+    assert world.values("q") == [*FIRST, *(LATE if action != "new" else [])]
+    assert not world.told()
+    assert world.evaluator.query("q").emitted == len(world.values("q")) + (1 if action == "new" else 2)
+
+
+def test_a_beginning_of_which_the_turns_are_lost_is_none(tmp_path: Path) -> None:
+    """A kill before they were written leaves the partition as it was: unread, and told."""
+    world = World(tmp_path, "files", "completed")
+    world.settle()
+    world.come("late", LATE)
+    world.again("clean")
+    world.evaluator.journal_worker.submit = lambda task: None  # type: ignore[method-assign]
+    world.evaluator._take(world.evaluator.intake.let_in("n"))
+    world.evaluator._close_group()
+    world.evaluator.abandon()
+    world.store = world.store.reopen()
+    world.evaluator = world.opened()
+    world.settle()
+    assert world.is_unread
+    assert len(world.told()) == 1
+
+
+def test_a_source_that_has_failed_keeps_what_comes_behind_its_error(tmp_path: Path) -> None:
+    """Nothing is read of it any more, whoever begins: the message says by what it is."""
+
+    class Breaking(Own):
+        def open(self, partition: str, at: int, /) -> Reader:
+            return Broken() if partition == "a" else super().open(partition, at)
+
+    class Broken:
+        def fetch(self, count_max: int, /) -> Batch:
+            return Batch(0, [], error=ValueError("broken"))
+
+        def acknowledge(self, n: int, /) -> None: ...
+
+        def close(self) -> None: ...
+
+    store, lists = MemoryStore(), {"a": FIRST}
+    for _ in range(2):
+        with QueryEvaluator(store, background=False, checkpoint_interval_s=1e9) as evaluator:
+            evaluator.source("n", Breaking(lists, {}))
+            evaluator.create("q", QUERIES["completed"])
+            evaluator.run()
+            lists["late"] = LATE
+            told = [each.message for each in evaluator.statistics().incidents if each.kind == AFTER_THE_END]
+        store = store.reopen()
+    assert "it has ended with an error: declare it under another name" in told[0]
+
+
+@pytest.mark.parametrize("how", ["clean", "killed"])
+def test_a_query_that_shares_a_clock_reads_what_has_come(how: str, tmp_path: Path) -> None:
+    """The clock over two sources knows that one has ended; for a query that begins behind it, it has not."""
+    clock, store, lists, beats = event_time(lambda value: float(value)), MemoryStore(), {"a": FIRST}, [4]
+
+    def opened(store: MemoryStore, *queries: str) -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9, clock=lambda: 0.0)
+        evaluator.source("n", ListSource(dict(lists)))
+        evaluator.source("m", ListSource(beats, follow=True))
+        for each in queries:
+            evaluator.create(each, n.merge(m), clock=clock)
+        evaluator.start()
+        while evaluator.step():
+            pass
+        evaluator.flush()
+        return evaluator
+
+    evaluator = opened(store, "q")
+    for names in (("q",), ("q", "new")):
+        lists["late"] = LATE
+        if how == "clean":
+            evaluator.__exit__(None, None, None)
+        else:
+            evaluator.abandon()
+        store = store.reopen()
+        evaluator = opened(store, *names)
+    beats.append(100)
+    beats.append(200)
+    while evaluator.step():
+        pass
+    evaluator.flush()
+    seen = {each: [v for part in evaluator.stream(each).read(0, 99) for v in part.values] for each in ("q", "new")}
+    assert seen["new"] == [*LATE, 100]
+    assert seen["q"] == [*FIRST, 4, 100]
+
+
+def test_new_keys_of_a_new_file_are_told(tmp_path: Path) -> None:
+    """Files that are split by key are one: new keys wait, what the new file has of others is told of as growth."""
+    for name, keys in (("1", "ab"), ("2", "bc")):
+        (tmp_path / f"{name}.csv").write_text("k,v\n" + "".join(f"{key},{name}\n" for key in keys))
+        told: dict[str, str] = {}
+        store = SqliteStore(tmp_path / "store")
+        with closing(store), QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", FileSource(str(tmp_path / "*.csv"), partition_by="k"))
+            evaluator.create("q", n.map(lambda row: row["k"] + row["v"]))
+            evaluator.run()
+            told = {each.kind: each.message for each in evaluator.statistics().incidents}
+    assert "partition 'c' has come" in told[AFTER_THE_END]
+    assert "2.csv is there since it was read to its end" in told["growth"]
+
+
+APP = """
+from hosting import App, FileSource, JsonLinesSink
+
+app = App()
+n = app.source("n", lambda: FileSource("in/*.jsonl"))
+for name, query in (("values", n.map(lambda value: value)), ("sums", n.scan(lambda total, value: total + value, 0))):
+    app.query(name, query)
+    app.sink(name, JsonLinesSink(f"{name}.jsonl"))
+"""
+
+
+def test_the_remedy_that_is_named_works(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A batch each day, by the commands that the message names."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "daily.py").write_text(APP)
+    (tmp_path / "in").mkdir()
+    for day in (1, 2):
+        (tmp_path / "in" / f"day-{day}.jsonl").write_text(f"{day}\n{day}0\n")
+        with caplog.at_level(logging.WARNING):
+            assert main(["run", "daily:app"]) == 0
+    assert "after the end 'n': partition 'day-2.jsonl' has come since" in caplog.text
+    assert f"reliable-rx restart {tmp_path / 'daily.store'} values --app MODULE:APP" in caplog.text
+    assert "restart 'sums' in the same way" in caplog.text
+    assert main(["status", "--store", "daily.store"]) == 0
+    assert "after the end 'n': partition 'day-2.jsonl'" in capsys.readouterr().out
+    for name in ("values", "sums"):
+        assert main(["restart", "daily.store", name, "--app", "daily:app"]) == 0
+        assert "it runs again, without state" in capsys.readouterr().out
+    assert main(["status", "--store", "daily.store"]) == 0
+    assert "after the end" not in capsys.readouterr().out
+    assert main(["run", "daily:app"]) == 0
+    assert (tmp_path / "values.jsonl").read_text().splitlines() == [
+        '{"id":0,"value":1}', '{"id":1,"value":10}', '{"id":2,"completed":true}',
+        '{"id":3,"value":2}', '{"id":4,"value":20}', '{"id":5,"completed":true}',
+    ]  # fmt: skip
+    assert '{"id":4,"value":22}' in (tmp_path / "sums.jsonl").read_text()
+    assert main(["status", "--store", "daily.store"]) == 0
+    assert "nothing has failed" in capsys.readouterr().out
