@@ -87,7 +87,8 @@ class Growth:
             remedy = (
                 "what was appended is not read, since an ended source stays ended: declare the file as a source of "
                 "another name (with follow=True if it goes on growing), and let the queries read that: they begin "
-                "afresh and read all of it; or write what is new into another file"
+                "afresh and read all of it; or write what is new into a file of its own that the pattern of the source "
+                "finds, start, and run the queries that have ended again (restart): they read that one"
             )
             message = what if ";" in what else f"{what}; {remedy}"  # a file that shrank has a remedy of its own
             self._incidents.report("growth", source, message, level=logging.WARNING)

@@ -323,6 +323,7 @@ def test_new_keys_of_a_new_file_are_told(tmp_path: Path) -> None:
             told = {each.kind: each.message for each in evaluator.statistics().incidents}
     assert "partition 'c' has come" in told[AFTER_THE_END]
     assert "2.csv is there since it was read to its end" in told["growth"]
+    assert "another file" not in told["growth"], "that is what was done"
 
 
 APP = """

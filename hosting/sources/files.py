@@ -39,6 +39,10 @@ SUFFIXES: Mapping[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
+SPLIT_BY_KEY = (
+    "files that are split by key are read as one, and of keys that were read to their end nothing is read any more: "
+    "declare them, or the new ones alone, as a source of another name, and let the queries read that: they begin afresh"
+)
 
 
 class FileSource:
@@ -211,14 +215,15 @@ class FileSource:
         if self._reading.partition_by is not None:
             more = {path.name for path in self.paths} - {os.path.basename(path) for path in extent}
             if more:
-                return f"{min(more)} is there since it was read to its end"
+                return f"{min(more)} is there since it was read to its end; {SPLIT_BY_KEY}"
         for path, before in extent.items():
             with suppress(OSError):
                 now = os.stat(path).st_size
                 if now != before:
                     what = f"from {before:,} to {now:,} bytes since it was read to its end"
                     if now > before:
-                        return f"{path} has grown {what}"
+                        by_key = f"; {SPLIT_BY_KEY}" if self._reading.partition_by is not None else ""
+                        return f"{path} has grown {what}{by_key}"
                     return f"{path} has shrunk {what}; put the whole file back, as a replay wants all that was in it"
         return None
 
