@@ -369,3 +369,5 @@ def test_the_remedy_that_is_named_works(
     assert '{"id":4,"value":22}' in (tmp_path / "sums.jsonl").read_text()
     assert main(["status", "--store", "daily.store"]) == 0
     assert "nothing has failed" in capsys.readouterr().out
+    assert main(["restart", "daily.store", "sums"]) == 0
+    assert "what is new beside it is found with the sources of the app" in capsys.readouterr().out

@@ -56,7 +56,8 @@ def restart(address: StoreAddress, query: str, *, app: str | None, yes: bool) ->
         if after.status == FAILED:
             return f"{query} was {before}; it has failed again at once: {after.error}"
         if after.status == COMPLETED:
-            return f"{query} was {before}; it has completed at once, since its sources have ended: {READ_ANEW}"
+            unseen = "" if app is not None else f"; what is new beside it is found with the sources of the app: {GIVE}"
+            return f"{query} was {before}; it has completed at once, since its sources have ended: {READ_ANEW}{unseen}"
         also = f"; so do those that failed with it: {name_some(others)}" if others else ""
         stay = name_some([*left_behind(evaluator.engine, evaluator.engine.standing)])
         also += f"; still failed, and to be created by their app: {stay}" if stay else ""
