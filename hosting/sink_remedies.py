@@ -39,6 +39,8 @@ def ways_on(error: Exception, sink: Sink, stream: str, *, on_error: OnError, is_
     >>> ways_on(KeyError("price"), sink, "q", on_error="fail").partition(", or ")[2]
     'start again with another on_error=: it goes on behind what it has'
     """
+    if getattr(error, "fields", {}).get("names_way"):
+        return "do that, and start again"
     if is_a(error, QueryRefused):
         return "declare it so, and start again"
     if is_a(error, PositionUnavailable) and getattr(error, "fields", {"first": 0}).get("first") is None:

@@ -3,6 +3,10 @@
 The ids of the stream are those of the log's rows, so the log knows what it has, and nothing is written twice. A flush
 is a batch: as many files as checkpoints, and few rows lie in the manifest itself. A log is one stream's; of two writers
 that both think it is theirs the link of the next manifest lets one through, and the other is told.
+
+The end of the stream ends the log: its readers are told, and read no more. Where the query begins again behind it, what
+comes is refused, and a log of its own is begun with it. Rejected: to go on behind the end (whoever has read it would
+get nothing of that, without a word, and the rows would have other ids than the stream).
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from checkpoint.failures import unavailable
 from hosting.kinds import checks_kinds
 from hosting.sinks.origins import text_of
 from hosting.sinks.text import shown
+from reliable_rx.arguments import check_count
 from reliable_rx.errors import InternalError, PositionUnavailable, SourceFailed, ValueRefused, described, invariant
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Origin
@@ -38,6 +43,8 @@ class MicroBatchSink:
     Values are records (mappings, dataclasses, named tuples) by the names of their fields, or plain tuples by place;
     *encode* makes such a one of a value that is none, or that does not have the columns.
     State: at most `CHUNK_ROWS_MAX` rows wait for the next flush. It cannot leave ids out (they are those of the rows).
+    The end of the stream ends the log for good. If the query is run again behind it, give the sink an empty directory,
+    and *first*, the id of the stream that the rows of this log begin with, for as long as the log is written.
 
     >>> import tempfile
     >>> import pyarrow as pa
@@ -51,10 +58,10 @@ class MicroBatchSink:
     >>> MicroBatchSource(log).open("0", 0).fetch(9).values
     [{'user': 'ada', 'total': 3}]
 
-    *Raises* `LogRefused` if the log is another stream's or has other columns, `PositionUnavailable` if it is that of
-    another store, `ValueRefused` for a value that does not have them, `StoreUnavailable` if the disk fails or another
-    writer is at work, `LogFull` if readers are more than *bytes_max* behind: the evaluator then tries again, and takes
-    no turns when its buffer is full.
+    *Raises* `LogRefused` if the log is another stream's, has other columns or has ended, `PositionUnavailable` if it is
+    that of another store, `ValueRefused` for a value that does not have the columns, `StoreUnavailable` if the disk
+    fails or another writer is at work, `LogFull` if readers are more than *bytes_max* behind: the evaluator then tries
+    again, and takes no turns when its buffer is full.
     """
 
     @checks_kinds()
@@ -65,7 +72,10 @@ class MicroBatchSink:
         *,
         encode: Callable[[Any], Any] | None = None,
         bytes_max: int = BYTES_MAX,
+        first: int = 0,
     ) -> None:
+        check_count("first", first, 0)
+        self._first = first
         self._schema, self._encode = canonical(schema), encode
         self._disk = new_log_disk(path)
         self._where = self._disk.where
@@ -87,11 +97,11 @@ class MicroBatchSink:
     def stored_position(self, stream: str, /) -> int | None:
         """Return the id behind the last row of the log, or behind the end; nothing is written for that."""
         with unavailable(self._where):
-            newest = self._newest(_query_of(self._origin or Origin(stream)))
-        return 0 if newest is None else newest.after("rows", 0) + (newest.ended is not None)
+            newest = self._newest(_query_of(self._origin or Origin(stream), self._first))
+        return self._first + (0 if newest is None else newest.after("rows", 0) + (newest.ended is not None))
 
     def open(self, stream: str, /) -> int | None:
-        self._query = _query_of(self._origin or Origin(stream))
+        self._query = _query_of(self._origin or Origin(stream), self._first)
         with unavailable(self._where):
             self._identity = claim(self._disk, self._schema, where=self._where)
             newest = self._newest(self._query)
@@ -100,7 +110,7 @@ class MicroBatchSink:
         self._tried = None
         self._durable = 0 if newest is None else newest.after("rows", 0)
         self._ended = newest is not None and newest.ended is not None
-        return self._durable + self._ended
+        return self._first + self._durable + self._ended
 
     def _newest(self, query: str) -> Manifest | None:
         """Return the newest batch. *Raises* `PositionUnavailable` for the ids of another store, under this stream."""
@@ -114,8 +124,8 @@ class MicroBatchSink:
                 message = f"{self._where} has the rows of another stream or partition; give the sink another log"
                 raise LogRefused(message, where=self._where, found=found, wanted=query) from None
             raise PositionUnavailable(
-                f"{self._where} has the rows of this stream of another store, and belongs to that: start with that "
-                f"store, or give the sink another log",
+                f"{self._where} has the rows of this stream of another store, or from another first= on, and belongs "
+                f"to that: start with that, or give the sink another log",
                 wanted=None,
                 first=None,
                 end=None,
@@ -123,8 +133,10 @@ class MicroBatchSink:
 
     def write(self, first: int, values: Sequence[Any], /) -> None:
         self._check_open()
-        have = self._durable + self._rows
-        invariant(first <= have and not (self._ended and first + len(values) > have), f"id {have} is next, not {first}")
+        have = self._first + self._durable + self._rows
+        if self._ended and first + len(values) > have:
+            raise self._over(have + 1)
+        invariant(first <= have, f"id {have} is next, not {first}")
         fresh = values[have - first :]
         if fresh:
             self._waiting += self._batches(have, fresh)
@@ -134,10 +146,13 @@ class MicroBatchSink:
 
     def end(self, n: int, error: Exception | None, /) -> None:
         self._check_open()
+        have = self._first + self._durable + self._rows
+        if self._ended and n > have:
+            raise self._over(have + 1)
         if self._ended:
             return
         self.flush()
-        invariant(n == self._durable, f"the end has id {self._durable}, not {n}")
+        invariant(n == have, f"the end has id {have}, not {n}")
         text = "" if error is None else shown(error)
         with unavailable(self._where):
             newest = self._writer.check_query(self._query)
@@ -155,6 +170,17 @@ class MicroBatchSink:
     def close(self) -> None:
         """Nothing is held open; what was not flushed comes again."""
         self._origin = None
+
+    def _over(self, n: int) -> LogRefused:
+        """Say that the log has ended, and how what comes from id *n* on is written."""
+        return LogRefused(
+            f"{self._where} has ended with its stream, and who reads it has been told so: what comes behind, from id "
+            f"{n:,} on, goes into a log of its own: give the sink another, empty directory, and first={n}",
+            where=self._where,
+            found="its end",
+            wanted=f"id {n}",
+            names_way=True,
+        )
 
     def _check_open(self) -> Identity:
         if self._identity is None:
@@ -221,9 +247,13 @@ class MicroBatchSink:
             raise ValueRefused(message, n=n) from error
 
 
-def _query_of(origin: Origin) -> str:
-    """Return the name of the writer of the log: its first half is of the stream and partition, its second of all."""
-    parts = (text_of(Origin(origin.stream, partition=origin.partition)), text_of(origin))
+def _query_of(origin: Origin, first: int) -> str:
+    """Return the name of the writer of the log: its first half is of the stream and partition, its second of all.
+
+    A log that begins behind the id 0 has another one for each id that it may begin with.
+    """
+    begins = f" from {first}" if first else ""
+    parts = (text_of(Origin(origin.stream, partition=origin.partition)), text_of(origin) + begins)
     return "".join(hashlib.blake2b(part.encode(), digest_size=_STREAM_DIGITS // 2).hexdigest() for part in parts)
 
 

@@ -18,7 +18,7 @@ import spark_bridge.sink
 from checkpoint import MemoryStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
 from reliable_rx import operators as ops
-from reliable_rx.errors import StoreUnavailable, ValueRefused
+from reliable_rx.errors import PositionUnavailable, StoreUnavailable, ValueRefused
 from reliable_rx.testing import check_sink
 from reliable_rx.testing.hostile import ERRORS, FUNCTIONS, Hostile
 from spark_bridge import LogFull, LogRefused, MicroBatchSink, MicroBatchSource
@@ -227,3 +227,54 @@ def test_evaluators_hand_a_stream_on_through_a_log(tmp_path: Path) -> None:
         reader.create("halves", rx.source("doubled").pipe(ops.map(lambda row: row["n"] // 2)))
         reader.run()
         assert [value for part in reader.stream("halves").read(0, 100) for value in part.values] == list(range(60))
+
+
+def three(value: int) -> Number:
+    if value == 3:
+        raise ValueError("three")
+    return Number(value)
+
+
+@pytest.mark.parametrize("how", ["restart", "created anew", "killed"])
+def test_a_query_that_is_run_again_goes_on_in_another_log(how: str, tmp_path: Path) -> None:
+    """Its log has ended for good: the sink says so, and what it says helps, once and for each start that follows."""
+    numbers, store = [1, 2, 3], MemoryStore()
+
+    def opened(log: str, first: int = 0) -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+        evaluator.source("n", ListSource(numbers, follow=True))
+        evaluator.create("q", rx.source("n").map(three))
+        evaluator.sink("q", MicroBatchSink(tmp_path / log, SCHEMA, first=first))
+        evaluator.start()
+        settle(evaluator)
+        return evaluator
+
+    def settle(evaluator: QueryEvaluator) -> None:
+        while evaluator.step():
+            pass
+        evaluator.checkpoint()
+        while evaluator.step():
+            pass
+
+    evaluator = opened("one")
+    evaluator.restart("q")
+    if how == "created anew":
+        evaluator.dispose("q")
+        evaluator.create("q", rx.source("n").map(three))
+    numbers += [4, 5]
+    settle(evaluator)
+    (sink,) = [each.message for each in evaluator.statistics().incidents if each.kind == "sink"]
+    first = 4 if how == "created anew" else 3
+    ways = "goes into a log of its own: give the sink another, empty directory, and first=3"
+    assert ways in sink and sink.endswith("do that, and start again")
+    assert read_back(tmp_path / "one") == [(0, (1,)), (1, (2,))]
+    for more in (6, 7):
+        evaluator.abandon() if how == "killed" else evaluator.__exit__(None, None, None)
+        store = store.reopen()
+        numbers.append(more)
+        evaluator = opened("two", first)
+    assert not [each for each in evaluator.statistics().incidents if each.kind == "sink"]
+    assert read_back(tmp_path / "two") == list(enumerate([(4,), (5,), (6,), (7,)]))
+    evaluator.close()
+    with pytest.raises(PositionUnavailable, match="another first="):
+        MicroBatchSink(tmp_path / "two", SCHEMA).open("q")

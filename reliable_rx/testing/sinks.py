@@ -13,7 +13,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from reliable_rx.errors import ReliableRxError, ValueRefused
+from reliable_rx.errors import InternalError, ReliableRxError, ValueRefused
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Claiming, DeadLetter, Inspectable, Origin, Sink, Skipping
 from reliable_rx.testing.hostile import VALUES
@@ -46,9 +46,10 @@ def check_sink(
     flush again and again, at every id, and *tear*, if given, does to the place what a crash might.
 
     The *nasty* values (None: `nasty_values`) it may write or refuse: with `ValueRefused`, before anything of the call
-    is written, and it goes on behind them, if it can leave ids out (`Skipping`), or with others in their place. An
-    `Inspectable` sink tells before `open` what that returns. With a ``target`` as well, it refuses another stream
-    where it has ids, and leaves the place as it is; a `Claiming` one any other origin.
+    is written, and it goes on behind them, if it can leave ids out (`Skipping`), or with others in their place. Behind
+    the end, where a query that is run again goes on, it writes under the next id, or refuses that by an error of ours
+    and leaves the place as it is. An `Inspectable` sink tells before `open` what that returns. With a ``target`` as
+    well, it refuses another stream where it has ids, and leaves the place as it is; a `Claiming` one any other origin.
 
     *Raises* `AssertionError` naming the broken promise.
     """
@@ -63,6 +64,7 @@ def check_sink(
     for value in nasty_values() if nasty is None else nasty:
         _check_nasty(make, value, values[0], expected, skipped)
     _check_end(make, len(expected) + len(skipped))
+    _check_behind_end(make, values[0], expected, skipped)
     _check_content(list(read_back()), expected, skipped)
 
 
@@ -188,6 +190,34 @@ def _check_end(make: Callable[[], Sink], end: int) -> None:
             _claim(wanted == end + 1, f"the end has an id too: {end + 1} is wanted behind it, not {wanted}")
             sink.end(end, None)
             sink.flush()
+
+
+def _check_behind_end(make: Callable[[], Sink], value: Any, expected: list[Notification], skipped: set[int]) -> None:
+    """Go on behind the end, and end again, as the sink of a query does that is run again."""
+    end = len(expected) + len(skipped)
+    with closing(make()) as sink:
+        n = _open_known(sink)
+        try:
+            sink.write(n, [value])
+            goes_on = True
+        except BaseException as error:
+            let_through(error)
+            is_named = isinstance(error, ReliableRxError) and not isinstance(error, InternalError)
+            _claim(is_named, f"behind the end a sink writes on, or says why it does not: {error!r}")
+            goes_on = False
+        if goes_on:
+            sink.flush()
+    if goes_on:
+        with closing(make()) as sink:
+            wanted = _open_known(sink)
+            _claim(wanted == end + 2, f"a sink with a value behind the end {end} wants {end + 2}, not {wanted}")
+            sink.end(end + 2, ValueError("again"))
+            sink.flush()
+        expected.append((end + 1, value))
+        skipped |= {end, end + 2}
+    with closing(make()) as sink:
+        wanted, behind = _open_known(sink), end + 3 if goes_on else end + 1
+        _claim(wanted == behind, f"behind the last end {behind} is wanted, not {wanted}")
 
 
 def _refuses_gap(sink: Sink, wanted: int) -> None:

@@ -8,7 +8,8 @@ from reliable_rx.errors import ReliableRxError, StoreUnavailable
 class LogRefused(ReliableRxError, ValueError):
     """This log, reader or checkpoint belongs to another query, schema or key: use the right one, or a new directory.
 
-    Fields: *where* (the log), *found* (what it belongs to), *wanted* (what was asked for).
+    Fields: *where* (the log), *found* (what it belongs to), *wanted* (what was asked for), *names_way* if the message
+    names what to do instead.
     """
 
 
