@@ -60,6 +60,11 @@ class LatePartitions:
             unknown[key] = None
         self.untold.add(source)
 
+    @property
+    def sources(self) -> set[str]:
+        """Name the sources that have such."""
+        return {source for source, _ in self.kept}
+
     def names_of(self, source: str) -> list[str]:
         """Name those of *source*."""
         return [name for each, name in self.kept if each == source]
@@ -71,7 +76,7 @@ def take_create(evaluator: QueryEvaluator, turn: Create) -> None:
     if not late.kept:  # nearly always
         evaluator._take(turn)
         return
-    sources = {source for source, _ in late.kept if late.end_of(source) == (None,)}  # behind an error nothing is read
+    sources = {each for each in late.sources if late.end_of(each) == (None,)}  # behind an error nothing is read
     for source in [each for each in begun_by(evaluator.engine, turn) if each in sources]:
         evaluator._take(evaluator.intake.let_in(source))
     evaluator._take(turn)
@@ -97,6 +102,12 @@ def reads_directly(plan: Plan, *, besides: Collection[str] = ()) -> set[str]:
     return {op.source for op in found if isinstance(op, SourceLeaf)}
 
 
+def ended_over(engine: QueryEngine, source: str) -> list[str]:
+    """Name the queries that read *source* directly and have ended."""
+    standing = engine.standing.items()
+    return [name for name, each in standing if each.status != RUNNING and source in reads_directly(each.plan)]
+
+
 def tell_late(evaluator: QueryEvaluator) -> None:
     """Warn of the sources that have such partitions, and say by what they are read; close what is over."""
     late = evaluator.intake.late
@@ -105,7 +116,9 @@ def tell_late(evaluator: QueryEvaluator) -> None:
         if late.names_of(source):
             evaluator.incidents.report(AFTER_THE_END, source, told(evaluator, source), level=logging.WARNING)
         else:
-            evaluator.incidents.resolve(AFTER_THE_END, source, now="has nothing any more that waits to be read")
+            left = ended_over(evaluator.engine, source)
+            but = f", but not for {shown_some(left)}, which stay ended" if left else ""
+            evaluator.incidents.resolve(AFTER_THE_END, source, now=f"is read{but}")
             evaluator.reporter.is_over(AFTER_THE_END, source)
 
 
@@ -129,8 +142,7 @@ def told(evaluator: QueryEvaluator, source: str) -> str:
 
 def way_to_read(evaluator: QueryEvaluator, source: str) -> str:
     """Say how queries over *source* that have ended are run again, as the end of a sentence."""
-    standing = evaluator.engine.standing.items()
-    ended = [name for name, each in standing if each.status != RUNNING and source in reads_directly(each.plan)]
+    ended = ended_over(evaluator.engine, source)
     if not ended:
         return ": create one"
     command = command_on(evaluator.store, "restart", ended[0], "--app", "MODULE:APP")

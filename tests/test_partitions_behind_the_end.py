@@ -358,7 +358,9 @@ def test_the_remedy_that_is_named_works(
     assert "after the end 'n': partition 'day-2.jsonl'" in capsys.readouterr().out
     for name in ("values", "sums"):
         assert main(["restart", "daily.store", name, "--app", "daily:app"]) == 0
-        assert "it runs again, without state" in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert "it runs again, without state" in said
+        assert ("of what is new in n nothing is for those that have ended" in said) == (name == "values")
     assert main(["status", "--store", "daily.store"]) == 0
     assert "after the end" not in capsys.readouterr().out
     assert main(["run", "daily:app"]) == 0

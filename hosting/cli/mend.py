@@ -8,7 +8,7 @@ sinks: what they still are to have stays held for them. Queries of the app are n
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from hosting.cli.wording import BadUsage, log_nothing
 from hosting.cycles import there_are
 from hosting.edit import READ_ANEW
 from hosting.evaluator import QueryEvaluator
+from hosting.late_partitions import ended_over
 from hosting.restarting import left_behind
 from hosting.standing import COMPLETED, FAILED
 from reliable_rx.errors import CheckpointRefused, SourceFailed, described
@@ -49,7 +50,7 @@ def restart(address: StoreAddress, query: str, *, app: str | None, yes: bool) ->
         ends = f", and the states of those that read it: {name_some(readers)}" if readers else ""
         check_consent(query, standing.status, "a restart", ends, yes=yes)
         before = standing.status if standing.error is None else f"{standing.status} with {described(standing.error)}"
-        failed = ended_with_an_error(evaluator)
+        failed, waited = ended_with_an_error(evaluator), evaluator.intake.late.sources
         evaluator.restart(query)
         after = evaluator.query(query)
         others = sorted(failed - ended_with_an_error(evaluator) - {query})
@@ -61,10 +62,22 @@ def restart(address: StoreAddress, query: str, *, app: str | None, yes: bool) ->
         also = f"; so do those that failed with it: {name_some(others)}" if others else ""
         stay = name_some([*left_behind(evaluator.engine, evaluator.engine.standing)])
         also += f"; still failed, and to be created by their app: {stay}" if stay else ""
+        also += told_left_out(evaluator, waited - evaluator.intake.late.sources)
         also += f"; so do those that read it, under ids behind an end: {name_some(readers)}" if readers else ""
         return f"{query} was {before}; it runs again, without state, from id {after.emitted:,} on{also}"
 
     return change(address, query, app, act, may_be_left=lambda name: False)
+
+
+def told_left_out(evaluator: QueryEvaluator, sources: Collection[str]) -> str:
+    """Say who gets nothing of what is new in *sources*, since it has ended, as the end of a sentence."""
+    ended = dict.fromkeys(name for source in sorted(sources) for name in ended_over(evaluator.engine, source))
+    if not ended:
+        return ""
+    return (
+        f"; of what is new in {name_some(sorted(sources))} nothing is for those that have ended and are not restarted "
+        f"before the next start: {name_some([*ended])}"
+    )
 
 
 def ended_with_an_error(evaluator: QueryEvaluator) -> set[str]:
