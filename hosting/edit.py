@@ -165,7 +165,7 @@ READ_ANEW = "to have that read anew, declare it as a source of another name and 
 def has_ended(engine: QueryEngine, standing: Standing) -> bool:
     """Whether all sources of a query were read to their end."""
     names = standing.plan.sources
-    return bool(names) and all(name in engine.live and not engine.live[name] for name in names)
+    return bool(names) and all(name in engine.live and engine.end_of(name) is not None for name in names)
 
 
 def begun_afresh(engine: QueryEngine, before: Standing | Suspended, after: Standing) -> Report:

@@ -19,6 +19,7 @@ from hosting.cycles import Readers
 from hosting.delivery import Cascade, Delivery
 from hosting.edit import begun_afresh, edit, is_alike
 from hosting.event_clock import EventClock
+from hosting.expecting import EXPECTS
 from hosting.failing import take_fail
 from hosting.failure import Origins, failure_of
 from hosting.letters import begin_anew, complete, has_ended, take_rejects
@@ -65,8 +66,7 @@ class QueryEngine(Delivery, TimeMoves):
 
     def __init__(self) -> None:
         super().__init__(0.0, deque(), Ordering())
-        self.number = 0
-        self.epoch = 0
+        self.number = self.epoch = 0
         self.standing: dict[str, Standing] = {}
         self.plans = Plans()
         self.reports: dict[str, Report] = {}
@@ -496,4 +496,5 @@ TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {
     Fail: take_fail,
     Resume: QueryEngine.take_resume,
     Appear: QueryEngine.take_appear,
+    **EXPECTS,
 }

@@ -17,7 +17,7 @@ from checkpoint.code import OtherCode
 from checkpoint.codec import decode, digest, encode
 from checkpoint.journal import Journal
 from checkpoint.salvage import salvage
-from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn
+from hosting.turn import Answer, Appear, Create, Dispose, Events, Expect, Fail, Output, Rejects, Resume, Tick, Turn
 from reliable_rx.calling import Call
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, type_of
 from reliable_rx.interrupts import let_through
@@ -188,6 +188,8 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
         return ("resume", *turn)
     if isinstance(turn, Appear):
         return ("appear", turn.source, dict(turn.positions))
+    if isinstance(turn, Expect):
+        return ("expect", *turn)
     if isinstance(turn, Fail):
         return ("fail", *turn)
     return ("dispose", turn.name, turn.time, turn.anew)
@@ -200,4 +202,5 @@ def simple_turn(entry: Entry) -> Turn:
 
 SIMPLE: dict[str, Callable[..., Turn]] = {
     "tick": Tick, "answer": Answer, "dispose": Dispose, "fail": Fail, "resume": Resume,
+    "expect": Expect,
 }  # fmt: skip

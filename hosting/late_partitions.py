@@ -1,9 +1,9 @@
 """Partitions that a source has only since it has ended: they stay unread until a query begins that reads the source.
 
 Their queries have been told that it has ended, so nobody would see what is in them: read at once, as tomorrow's file of
-a daily batch was, it would be gone without a word. So their positions stay as they are, an incident names them, and the
-turn in which they appear comes right before the one that creates a query anew over their source, in the same group of
-turns: behind a kill there are both or neither. Which they are is no state: a start finds the same.
+a daily batch was, it would be gone without a word. So their positions stay as they are, an incident names them, and
+they appear right behind the turn that creates a query which reads their source. Before that one another says that the
+source may go on (`hosting.expecting`). Which they are is no state: a start finds the same.
 
 Rejected: reading them at once (nobody gets what is in them), running the queries that have ended again by ourselves
 (they would begin without state, and whoever reads their streams was told of the end), and refusing the start (the other
@@ -13,14 +13,16 @@ sources have nothing to do with it).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from hosting.expecting import is_read
+from hosting.own_clocks import selects, sources_of
 from hosting.standing import RUNNING
 from hosting.store_commands import command_on
-from hosting.turn import Create
+from hosting.turn import Create, Expect
+from reliable_rx.names import query_of
 from reliable_rx.plan import Plan
-from reliable_rx.query import SourceLeaf
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -71,41 +73,42 @@ class LatePartitions:
 
 
 def take_create(evaluator: QueryEvaluator, turn: Create) -> None:
-    """Take *turn*, and before it those in which the partitions appear that have waited for a query that it begins."""
+    """Take *turn*, and let what has come behind the end of a source in for the query that reads it from then on."""
     late = evaluator.intake.late
     if not late.kept:  # nearly always
         evaluator._take(turn)
         return
-    sources = {each for each in late.sources if late.end_of(each) == (None,)}  # behind an error nothing is read
-    for source in [each for each in begun_by(evaluator.engine, turn) if each in sources]:
-        evaluator._take(evaluator.intake.let_in(source))
+    sources = [each for each in sorted(late.sources) if may_be_read(evaluator, turn, each)]
+    for source in sources:
+        evaluator._take(Expect(source, True))
     evaluator._take(turn)
+    decide(evaluator, sources)
     if evaluator.reporter.has_begun:
         tell_late(evaluator)
 
 
-def begun_by(engine: QueryEngine, turn: Create) -> Iterator[str]:
-    """Yield the sources that a query reads from *turn* on, and did not read before or has read to their end."""
-    kept, there = engine.suspended.get(turn.name), engine.standing.get(turn.name)
-    known = set[str]()  # what it has been told of an end stays where it was told
-    if kept is not None:
-        if kept.status == RUNNING or not engine.suspended.is_edited(kept, turn):
-            return  # it goes on as it was
-    elif there is not None and there.status == RUNNING:
-        known = {node.path for node in there.plan.leaves}
-    yield from sorted(reads_directly(turn.code, besides=known))
+def decide(evaluator: QueryEvaluator, sources: Iterable[str]) -> None:
+    """Let in what has come behind the end of *sources*, for which it was waited, or have them ended again."""
+    intake = evaluator.intake
+    for source in sources:
+        is_there = any(each == source for each, _ in (*intake.late.kept, *intake.unknown))
+        is_wanted = is_there and is_read(evaluator.engine, source)
+        evaluator._take(intake.let_in(source) if is_wanted else Expect(source, False))
 
 
-def reads_directly(plan: Plan, *, besides: Collection[str] = ()) -> set[str]:
-    """Name the sources that *plan* reads by itself, not in a selector; *besides* these paths."""
-    found = [node.op for node in plan.leaves if node.path not in besides]
-    return {op.source for op in found if isinstance(op, SourceLeaf)}
+def may_be_read(evaluator: QueryEvaluator, turn: Create, source: str) -> bool:
+    """Whether the query of *turn* may read *source*; behind an error of it nothing is read any more."""
+    if evaluator.intake.late.end_of(source) != (None,):
+        return False
+    plan: Plan = turn.code
+    streams = {query_of(each) for each in plan.sources}
+    return source in streams or any(selects(node) for node in plan.walk())
 
 
 def ended_over(engine: QueryEngine, source: str) -> list[str]:
-    """Name the queries that read *source* directly and have ended."""
+    """Name the queries that read *source* and have ended."""
     standing = engine.standing.items()
-    return [name for name, each in standing if each.status != RUNNING and source in reads_directly(each.plan)]
+    return [name for name, each in standing if each.status != RUNNING and source in sources_of(each.plan)]
 
 
 def tell_late(evaluator: QueryEvaluator) -> None:

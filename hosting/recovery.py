@@ -20,6 +20,7 @@ from hosting import interpreters, journaling, lost, spoilt
 from hosting.collector import no_collections
 from hosting.creations import declare_again
 from hosting.late_ends import LateEnds
+from hosting.late_partitions import decide
 from hosting.partition_store import RESTORE_GROUP
 from hosting.renamed import renamed_partitions, renamed_sources
 from hosting.sinks_ahead import had_by
@@ -75,6 +76,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     if journal.last_turn > turn:
         before_replay(evaluator)
     turns, events = replay_all(evaluator, turn)
+    undecided = evaluator.engine.awaited - evaluator.intake.awaited(evaluator.intake.positions())
     evaluator.engine.awaited |= evaluator.intake.appearing()
     for source in evaluator.intake.sources:
         evaluator.engine.declare(source, ())
@@ -89,6 +91,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     tell_undeclared(evaluator)
     spoilt.settle(evaluator)
     evaluator.outlets.had = had_by(evaluator)
+    decide(evaluator, sorted(undecided))
     evaluator.warnings.extend(renamed_partitions(evaluator.intake))
     for appeared in evaluator.intake.appeared():
         evaluator._take(appeared)

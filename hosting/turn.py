@@ -112,7 +112,17 @@ class Appear(NamedTuple):
     positions: Mapping[str, int]
 
 
-Turn = Events | Rejects | Tick | Answer | Create | Dispose | Fail | Resume | Appear
+class Expect(NamedTuple):
+    """A source that has ended may go on: for a query that begins next it has not; or it has ended again, if not *more*.
+
+    Between the two lies the creation of a query, by which it is known whether anybody reads what is new in the source.
+    """
+
+    source: str
+    more: bool
+
+
+Turn = Events | Rejects | Tick | Answer | Create | Dispose | Fail | Resume | Appear | Expect
 
 
 class Output(NamedTuple):

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hosting.sources.pushed import LogUnavailable
-from hosting.turn import Appear, Events, Resume, Turn
+from hosting.turn import Appear, Events, Expect, Resume, Turn
 from reliable_rx.errors import SourceFailed
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def stood_still(watermarks: Watermarks, since: float, time: float) -> Resume | N
 
 def unheard(intake: Intake, watermarks: Watermarks, turn: Turn | None) -> Resume | None:
     """Return the turn that says, before *turn*, which partitions are not silent though they have not had their turn."""
-    if turn is None or isinstance(turn, (Resume, Appear)) or intake.event_time:
+    if turn is None or isinstance(turn, (Resume, Appear, Expect)) or intake.event_time:
         return None
     speaks = (turn.source, turn.partition) if isinstance(turn, Events) else None
     silent = {key for each in watermarks.by_name.values() for key in _fallen_silent(each, turn.time, speaks)}

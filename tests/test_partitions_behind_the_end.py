@@ -20,6 +20,7 @@ from hosting import ListSource, QueryEvaluator
 from hosting.cli.command import main
 from hosting.late_partitions import AFTER_THE_END
 from hosting.sources import FileSource
+from hosting.turn import Expect
 from reliable_rx.event_time import event_time
 from reliable_rx.reliable import Batch, Listing, Reader
 
@@ -247,6 +248,82 @@ def test_a_beginning_of_which_the_turns_are_lost_is_none(tmp_path: Path) -> None
     assert len(world.told()) == 1
 
 
+def raises(_: Any) -> Any:
+    raise ValueError("it cannot begin")
+
+
+FORMS: dict[str, tuple[Any, list[int] | None]] = {
+    "shared": (n.publish(lambda each: each.merge(each)), [40, 40, 50, 50]),
+    "by key": (n.where_key(lambda value: value, 50), [50]),
+    "in a factory": (rx.defer(lambda _: n), LATE),
+    "in a selector": (rx.of(1).flat_map(lambda _: n), LATE),
+    "by a value": (rx.of("n").map(rx.source).switch_latest(), LATE),
+    "behind one that has ended": (rx.empty().concat(n), LATE),
+    "behind one that goes on": (m.concat(n), None),
+    "at an event that does not come": (m.flat_map(lambda _: n), None),
+    "by none that fails at once": (rx.defer(raises).merge(n), None),
+    "beside another": (m.merge(n), LATE),
+    "its letters alone": (rx.source("n.dead_letters"), None),
+    "its letters, too": (n.merge(rx.source("n.dead_letters")), LATE),
+    "as an end": (m.take_until(n), []),
+}
+"""Queries, and what they have of what is new in a source; None if they do not read it when they begin."""
+
+
+@pytest.mark.parametrize("form, how", crossed((*FORMS,), ("at once", "undecided", "edited")))
+def test_only_who_reads_a_source_lets_in_what_is_new(form: str, how: str, tmp_path: Path) -> None:
+    """Whether a query reads it is known when it has been created, and behind a kill right then as well."""
+    world = World(tmp_path, "files", "completed")
+    world.settle()
+    world.come("late", LATE)
+    if how == "edited":
+        world.queries["new"] = m.map(mended)
+    world.again("clean")
+    query, wanted = FORMS[form]
+    world.queries["new"] = query
+    if how == "undecided":
+        evaluator = world.evaluator
+        evaluator._take(Expect("n", True))
+        evaluator._take(evaluator.engine.creation("new", query, time=evaluator._now()))
+        world.again("killed")
+    else:
+        world.evaluator.create("new", query)
+    for _ in range(2):
+        world.settle()
+        assert world.values("new") == (wanted or [])
+        assert world.is_unread is (wanted is None)
+        assert len(world.told()) == (wanted is None)
+        assert world.evaluator.query("q").status == "completed"
+        world.again("killed")
+    world.settle()
+    world.evaluator.create("last", n.map(mended))
+    world.settle()
+    assert world.values("last") == (LATE if wanted is None else [])
+    if how != "edited" and form == "behind one that goes on":
+        assert world.evaluator.query("new").status == "running"
+
+
+@pytest.mark.parametrize("order", [("q", "letters"), ("letters", "q")])
+def test_letters_of_what_is_new_are_read_beside_it(order: tuple[str, str], tmp_path: Path) -> None:
+    """Whoever reads them runs on behind the source, and ends where nothing of it is read."""
+    letters: list[str] = []
+    for day, bad in enumerate(("bad", "worse")):
+        (tmp_path / f"{day}.jsonl").write_text(f"1\n{bad}\n")
+        store = SqliteStore(tmp_path / "store")
+        with closing(store), QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", FileSource(str(tmp_path / "*.jsonl"), on_bad_record="dead_letter"))
+            evaluator.create("q", n.map(mended))
+            evaluator.create("letters", rx.source("n.dead_letters").map(lambda each: str(each.value)))
+            evaluator.start()
+            for name in order if day else ():
+                evaluator.restart(name)
+            evaluator.run()
+            letters = [value for part in evaluator.stream("letters").read(0, 9) for value in part.values]
+            assert {evaluator.query(name).status for name in order} == {"completed"}
+            assert len([value for part in evaluator.stream("q").read(0, 9) for value in part.values]) == day + 1
+    assert letters == (["bad", "worse"] if order[0] == "q" else ["bad"])
+
+
 def test_a_source_that_has_failed_keeps_what_comes_behind_its_error(tmp_path: Path) -> None:
     """Nothing is read of it any more, whoever begins: the message says by what it is."""
 
@@ -373,3 +450,30 @@ def test_the_remedy_that_is_named_works(
     assert "nothing has failed" in capsys.readouterr().out
     assert main(["restart", "daily.store", "sums"]) == 0
     assert "what is new beside it is found with the sources of the app" in capsys.readouterr().out
+
+
+def test_a_clock_ends_though_another_query_was_asked_for_what_is_new() -> None:
+    """A query that may read a source, and does not, leaves it ended for those that have been told."""
+    store, lists = MemoryStore(), {"a": FIRST}
+    clock = event_time(lambda value: float(value))
+    for start in range(2):
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9, clock=lambda: 0.0)
+        evaluator.source("n", ListSource(dict(lists)))
+        pushed = evaluator.push("m")
+        evaluator.create("q", n.merge(m), clock=clock)
+        if start:
+            evaluator.create("other", rx.of(1).flat_map(lambda _: rx.never()))
+        evaluator.start()
+        while evaluator.step():
+            pass
+        if start:
+            pushed.on_next(9)
+            pushed.on_completed()
+            while evaluator.step():
+                pass
+            evaluator.flush()
+            assert evaluator.query("q").status == "completed"
+            assert [v for part in evaluator.stream("q").read(0, 9) for v in part.values] == [*FIRST, 9]
+            assert [each.kind for each in evaluator.statistics().incidents] == [AFTER_THE_END]
+        evaluator.__exit__(None, None, None)
+        store, lists = store.reopen(), {**lists, "late": LATE}
