@@ -5,7 +5,7 @@ The parts whose path and type did not change keep their state, and a report says
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode_data, digest, encode
@@ -13,6 +13,7 @@ from checkpoint.salvage import Unreadable
 from hosting.differing import note_of
 from hosting.plan_names import are_comparable, do_the_same
 from hosting.reopening import Reopening
+from hosting.routes import top_of
 from hosting.spoilt import first_misfit, needed
 from hosting.standing import RUNNING, Standing
 from reliable_rx.errors import QueryRefused, described
@@ -93,7 +94,18 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
         after.start()
     if after.clock is not None:
         after.clock.catch_up()
+    else:
+        end_leaves(engine, after, sorted(after.plan.sources))
     return loader.report
+
+
+def end_leaves(engine: QueryEngine, standing: Standing, sources: Iterable[str]) -> None:
+    """Tell *standing* which of *sources* have ended: it reads them where others were read, or while it could not."""
+    for source in sources:
+        end, route = engine.end_of(source), engine.routes.get(source)
+        if end is not None and route is not None:
+            for instance, leaf in [each for each in route.readers() if top_of(each[0]) is standing]:
+                instance.end_leaf(leaf, end[0])
 
 
 def through_bytes(engine: QueryEngine, before: Standing, loader: Editor) -> tuple[Any, tuple[Unreadable, ...]]:

@@ -10,20 +10,18 @@ time, years ago, would keep a whole app from a new Python).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import OtherCode, makers
 from checkpoint.codec import decode, decode_data, encode
 from checkpoint.salvage import Unreadable, holds_unreadable
 from hosting import stored_clocks
-from hosting.edit import begun_afresh
+from hosting.edit import begun_afresh, end_leaves
 from hosting.failure import stored_mishaps
 from hosting.letters import begin_anew
 from hosting.plan_names import are_comparable, do_the_same, why_untold
 from hosting.reopening import Reopening
 from hosting.reorder import WAITING
-from hosting.routes import top_of
 from hosting.spoilt import unloadable
 from hosting.standing import RUNNING, Standing, TopRow
 from hosting.turn import Create
@@ -364,16 +362,7 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
         engine.touch(unit)
     engine.reports[turn.name] = loader.report
     if standing.clock is None and standing.status == RUNNING:
-        end_leaves(engine, standing)
+        end_leaves(engine, standing, sorted(engine.routes))
     elif standing.clock is not None and standing.status == RUNNING:
         whole = [(key[2], loader.whole(entries)) for key, (_, entries) in waiting]
         stored_clocks.go_on(standing.clock, whole)
-
-
-def end_leaves(engine: QueryEngine, standing: Standing) -> None:
-    """Tell *standing* which of its sources have ended while it was suspended."""
-    for source, route in sorted(engine.routes.items(), key=itemgetter(0)):
-        end = engine.end_of(source)
-        if end is not None:
-            for instance, leaf in [each for each in route.readers() if top_of(each[0]) is standing]:
-                instance.end_leaf(leaf, end[0])

@@ -163,3 +163,13 @@ def test_what_differs_in_an_object_that_a_query_is_given_is_named(
     assert "what its objects hold differs: Enricher.started" in told and "rate" not in told
     engine.take(engine.creation("q", n.map(given(Enricher(2.0))).map(str).count(), time=3.0))
     assert "differs" not in str(engine.reports["q"])
+
+
+def test_a_source_that_has_ended_is_read_to_its_end() -> None:
+    """A query that reads it from an edit on, in the place of another, does not wait for ever."""
+    a, b = rx.source("a"), rx.source("b")
+    engine = engine_of(a.count(), "a", "b")
+    engine.take(Events("a", "0", 0, [1, 2], 1.0))
+    engine.take(Events("b", "0", 0, [10], 1.0, ended=True))
+    outputs = engine.take(engine.creation("q", b.count(), time=2.0))
+    assert [(list(each.values), each.ended) for each in outputs] == [([2], True)]
