@@ -23,7 +23,8 @@ import reliable_rx as rx
 from reliable_rx import creation, operators
 from reliable_rx.creation import pacing
 from reliable_rx.errors import QueryRefused
-from reliable_rx.operator import Linear, Operator, Stage, state_fields
+from reliable_rx.operator import Linear, Operator, Stage
+from reliable_rx.parameters import state_fields
 from reliable_rx.query import LEAVES, Node, Query, walk
 
 TESTS = Path(__file__).parent.parent / "tests"

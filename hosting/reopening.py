@@ -123,6 +123,7 @@ class Reopening(Loader):
                 owner.end_group(node, subject.key, None)
                 owner.close(node, subject.key)
         self.unread = []
+        self.refitting.tell()
         self.settle_shared()
 
 

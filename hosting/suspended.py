@@ -240,6 +240,12 @@ class Taking(Reopening):
             self.spoilt.setdefault(child.address()[0], unloadable(error))
         self.refused.clear()
         self.settle()
+        for instance in self.instances.values():
+            immediate = instance.world.immediate  # type: ignore[attr-defined]
+            while immediate:  # what is to be done at once waits for the first turn
+                timer = immediate.popleft()
+                if timer[2] is not None:
+                    timer[2].world.timers.push(timer)
 
 
 def is_of_others(engine: QueryEngine, top: TopRow) -> OtherCode | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from reliable_rx.operator import state_fields
+from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import ForeignLeaf, HubLeaf, InnerLeaf, Node, Query, SourceLeaf, SymbolLeaf, parameters
 from reliable_rx.shown import placed_repr

@@ -16,17 +16,17 @@ apart), and a step that returns tuples (measured 1.4 times slower than appending
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import fields
-from operator import attrgetter
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from reliable_rx.errors import CheckpointRefused
+from reliable_rx.parameters import plain_settings, state_fields
 
 if TYPE_CHECKING:
     from reactivex import Observable
 
     from reliable_rx.query import Query
+    from reliable_rx.settings import Before
 
 TICK = "tick"
 """The tag of the timer of what ticks."""
@@ -78,9 +78,22 @@ class Operator:
         """Apply to a query or to any plain observable; `reliable_rx.query`, which stands above, fills it in."""
         raise NotImplementedError
 
+    free: ClassVar[Collection[str]] = ()
+    """Parameters that may be others under a state that is kept: it goes on with them as it is."""
+    roles: ClassVar[bool] = False
+    """Each input plays a part of its own, whatever it reads; else what is kept of one goes by that."""
+
     def initial(self) -> Any:
         """Return the state of a new instance."""
         return None if self.State is None else self.State()
+
+    def settings(self) -> Fields:
+        """Return by name what a state depends on: see `reliable_rx.settings`."""
+        return plain_settings(self)
+
+    def adopt(self, state: Any, before: Before, /) -> bool:
+        """Make *state*, kept under other settings or inputs, fit these; False if it cannot, and is to begin afresh."""
+        return self.roles and before.settings == self.settings()
 
     def at_once(self) -> Sequence[Any] | None:
         """Return all that it emits, if that is one action after the subscription and then the end.
@@ -173,6 +186,8 @@ class Stage(Operator):
     """Which field of `Limits` bounds the inner sequences it owns."""
     passes_on: ClassVar[bool] = False
     """Emits what comes from any input as it is, without looking: values go around `on_next`."""
+    late: ClassVar[Collection[int]] = ()
+    """The inputs that it begins and leaves by itself, so that one that does not run may not have ended."""
     passes_port: ClassVar[int | None] = None
     """The same for one input only."""
     reads_own: ClassVar[bool] = False
@@ -205,6 +220,9 @@ class Stage(Operator):
         cx.complete()
 
     def on_timer(self, cx: Context, tag: Hashable, /) -> None: ...
+
+    def on_adopted(self, cx: Context, before: Before, /) -> None:
+        """Go by an edit behind `adopt`, once everything is back: schedule what is due; nothing can be emitted yet."""
 
     def on_release(self, cx: Context, /) -> None:
         """Ended or unsubscribed, and all that stands before it too; not called when a host unloads or moves a row."""
@@ -298,6 +316,12 @@ class Context(Protocol):
     def subscribe_all(self) -> None: ...
     def unsubscribe(self, port: int, /) -> None: ...
 
+    def runs(self, port: int, /) -> bool:
+        """Whether an input is subscribed, and has not ended."""
+
+    def due(self, tag: Hashable, /) -> float | None:
+        """When `on_timer` will be called with *tag*, if it will."""
+
     def project(self, outer: Any, /) -> Any:
         """Call ``inner(outer)`` now, before anything changes; None where a shared sub-plan stands ready instead."""
 
@@ -367,30 +391,3 @@ class Context(Protocol):
 
     def hold(self, full: bool, /) -> None:
         """Say whether the host should take no more events for now."""
-
-
-def state_fields(kind: type[Operator]) -> tuple[str, ...]:
-    """Name the fields of an operator's state, which are its checkpoint format."""
-    return () if kind.State is None else tuple(f.name for f in fields(kind.State))
-
-
-def state_saver(op: Operator) -> Callable[[Any], tuple[Any, ...]]:
-    """Return the function from a state to the tuple of its fields."""
-    names = state_fields(type(op))
-    if len(names) > 1:
-        return attrgetter(*names)
-    get = attrgetter(names[0])
-    return lambda state: (get(state),)
-
-
-def relative_seconds(time: Any) -> float:
-    """Read a duration, a number of seconds or a `timedelta`.
-
-    >>> relative_seconds(1.5)
-    1.5
-    """
-    if type(time) is float:
-        return time
-    if isinstance(time, str) or not (hasattr(time, "__float__") or hasattr(time, "total_seconds")):
-        raise TypeError(f"a duration is a number of seconds or a timedelta, got {time!r}")
-    return float(time.total_seconds() if hasattr(time, "total_seconds") else time)

@@ -18,7 +18,8 @@ from reliable_rx.hub import hubs_made
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
 from reliable_rx.mistakes import find_mistake
-from reliable_rx.operator import Linear, Operator, Stage, state_saver
+from reliable_rx.operator import Linear, Operator, Stage
+from reliable_rx.parameters import state_saver
 from reliable_rx.query import (
     LEAVES,
     ForeignLeaf,
@@ -161,6 +162,8 @@ class Plan:
         self.nodes: list[PlanNode] = []
         self.signature: tuple[tuple[str, str, int, tuple[str, ...]], ...] | None = None
         self.number = 0  # what a host calls this plan's signature
+        self.given: Any = None  # what its operators were given, and whether a row has to be asked: see `settings`
+        self.asked = False
         self.slots: list[PlanNode] = []
         self.reads = symbol
         self.fed_within = fed_within

@@ -9,7 +9,6 @@ report says which.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from reliable_rx.errors import CheckpointRefused
@@ -25,10 +24,14 @@ from reliable_rx.merging import (
     stop_unread,
     take_places,
 )
-from reliable_rx.operator import Stage, state_fields
+from reliable_rx.operator import Stage
+from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import Inner
 from reliable_rx.reading import reads_inner, remember_order, subject_of
+from reliable_rx.refitting import GONE, Fitted, Refitting
+from reliable_rx.report import Report as Report
+from reliable_rx.settings import given_to
 from reliable_rx.subject import RESOLVE, Address, Subject
 
 Signature = tuple[tuple[str, str, int, tuple[str, ...]], ...]
@@ -44,29 +47,6 @@ def signature(plan: Plan) -> Signature:
     return plan.signature
 
 
-@dataclass(slots=True)
-class Report:
-    """What became of the state of an edited query, by path."""
-
-    kept: list[str] = field(default_factory=list)
-    migrated: list[str] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
-    fresh: list[str] = field(default_factory=list)
-    note: str = ""
-    """What is to be said besides, before all else."""
-
-    @property
-    def lost(self) -> bool:
-        """Whether some of the state did not go over as it was."""
-        return bool(self.migrated or self.dropped or self.fresh)
-
-    def __str__(self) -> str:
-        kept = set(self.kept) - {*self.dropped, *self.fresh}  # what is so in one instance of several is not kept
-        parts = [("kept", kept), *((name, getattr(self, name)) for name in ("migrated", "dropped", "fresh"))]
-        said = [f"{name}: {', '.join(sorted(set(paths)))}" for name, paths in parts if paths]
-        return "; ".join([*([self.note] if self.note else ()), *said]) or "no state"
-
-
 # -- writing
 
 
@@ -77,13 +57,14 @@ def save_instance(instance: Instance) -> Row:
         for save, state in zip(instance.plan.savers, instance.states, strict=False)  # the last state is nobody's
     ]
     orders = instance.orders
-    return (
+    row = (
         instance.active,
         instance.detached,
         saved,
         save_timers(instance) if instance.timers else (),
         list(orders.items()) if orders else (),
     )
+    return row if instance.plan.reads is not None else (*row, given_to(instance))
 
 
 def save_timers(instance: Instance) -> list[tuple[Any, ...]]:
@@ -138,6 +119,7 @@ class Loader:
         self.ended: list[HubSubject] = []
         """The shared parts that have ended when they were subscribed; their readers do not know yet."""
         self.report = Report()
+        self.refitting = Refitting()
         self.lenient = False
         """Whether some rows were read leniently, so that there may be unreadable parts in them."""
 
@@ -163,17 +145,19 @@ class Loader:
         while waiting:
             later = [(address, row) for address, row in waiting if not self._load(address, row)]
             if len(later) == len(waiting):
-                self.report.dropped += [address[-2] for address, _ in later]
+                self.report.dropped += [self.refitting.placed(address)[-2].lstrip(GONE) for address, _ in later]
                 return
             waiting = later
 
     def _load(self, address: Address, row: Row) -> bool:
-        owner = self.instances.get(address[:-3])
+        *around, _, path, _ = self.refitting.placed(address)
+        owner = self.instances.get(tuple(around))
         if owner is None:
             return False
-        node = owner.plan.by_path.get(address[-2])
-        if node is None or not (node.op.yields_inner if row[0] == "subject" else opens(node)):
-            self._drop(address[-2], row[1] if row[0] == "inner" else None)
+        node = owner.plan.by_path.get(path)
+        is_anew = node is not None and (tuple(around), path) in self.refitting.anew
+        if node is None or is_anew or not (node.op.yields_inner if row[0] == "subject" else opens(node)):
+            self._drop(path.lstrip(GONE), row[1] if row[0] == "inner" else None)
         else:
             load = self._load_subject if row[0] == "subject" else self._load_inner
             if owner.plan.under_symbol:
@@ -187,9 +171,10 @@ class Loader:
         _, order, attached = row
         subject = self.resolve(address)
         subject.owner, subject.node, subject.order = owner, node, order
-        subject.ended, subject.saved = False, address
+        subject.ended, subject.saved = False, self.refitting.placed(address)
         owner.groups(node)[address[-1]] = subject
-        for path, key, signature_id, inner in attached:
+        for known, key, signature_id, inner in attached:
+            path = self.refitting.path(subject.saved[:-3], known)
             reader = owner.plan.by_path.get(path)
             if reader is None or not reader.mask & node.bit:  # an edit has put the reader elsewhere
                 self._drop(path, Inner(subject))
@@ -204,7 +189,7 @@ class Loader:
             self._drop(node.path, outer)
             return
         child = self._load_child(owner, node, address[-1], outer, signature_id, inner)
-        child.saved = address
+        child.saved = self.refitting.placed(address)
 
     def _drop(self, path: str, outer: Any) -> None:
         self.report.dropped.append(path)
@@ -240,40 +225,61 @@ class Loader:
     def add(self, instance: Instance, row: Row, saved: Signature) -> None:
         """Put *row* into *instance* and remember it as an owner of others."""
         self.instances[instance.address()] = instance
-        if saved == signature(instance.plan):
-            restore(instance, row)
-            if self.tells:
-                slots = zip(instance.plan.slots, row[2], strict=True)
-                self.report.kept += [node.path for node, values in slots if values is not None]
-        else:
-            self._merge(instance, row, saved)
+        given, shape = self.refitting.before(instance, row), signature(instance.plan)
+        fitted = None
+        if given is not None or saved != shape:
+            fitted = self.refitting.fit(instance, row, saved, given)
+            row, saved = fitted.row, fitted.saved
+            self.refitting.note(instance, fitted)
+            self.report.why.update(fitted.anew)
+        if fitted is not None and (saved != shape or fitted.anew or not fitted.same_inputs):
+            self._merge(instance, fitted)
+            return
+        restore(instance, row)
+        if self.tells:
+            slots = zip(instance.plan.slots, row[2], strict=True)
+            self.report.kept += [node.path for node, values in slots if values is not None]
 
-    def _merge(self, instance: Instance, row: Row, saved: Signature) -> None:
+    def _merge(self, instance: Instance, fitted: Fitted) -> None:
         """Start *instance* afresh, then put back what its paths still know."""
         self.merged.append(instance)
-        active, detached, states, timers, orders = row
+        saved, anew = fitted.saved, fitted.anew
+        active, detached, states, timers, orders = fitted.row[:5]
         slots = [place for place in range(len(saved)) if saved[place][3]]
         known = {saved[place][0]: place for place in range(len(saved))}
         ran = {path: active >> place & 1 for path, place in known.items()}
         start_afresh(instance, ran, saved)
         for node in instance.plan.nodes:
-            if node.path in known and saved[known[node.path]][1] == node.op.name:
+            if node.path in known and saved[known[node.path]][1] == node.op.name and node.path not in anew:
                 empty(instance, node)
-        self.report.fresh += align(instance, ran, saved)
+        started = instance.active
+        begun = align(instance, ran, saved)
+        self.report.fresh += begun
         take_places(instance, {saved[place][0]: order for place, order in orders})
         for node in instance.plan.nodes:
             place = known.get(node.path)
-            if place is None or saved[place][1] != node.op.name:
-                if node.slot >= 0:
+            if place is None or saved[place][1] != node.op.name or node.path in anew:
+                if node.slot >= 0 or node.path in anew:
                     self.report.fresh.append(node.path)
+                if node.path in anew:
+                    self._begin_anew(instance, node, started)
                 continue
             values = states[slots.index(place)] if place in slots else None
+            if values is not None and node.path in begun and node.op.counts_readers and not active >> place & 1:
+                values = begun_again(instance.states[node.slot], dict(zip(saved[place][3], values, strict=True)))
             self._keep(instance, node, active >> place & 1, saved[place], values)
             if detached >> place & 1 and instance.active & node.bit:
                 instance.detached |= node.bit
             replace_timers(instance, node, [t[1:] for t in timers if t[0] == place])
         paths = {node.path for node in instance.plan.nodes if node.slot >= 0}
-        self.report.dropped += [saved[place][0] for place in slots if saved[place][0] not in paths]
+        self.report.dropped += [saved[place][0].lstrip(GONE) for place in slots if saved[place][0] not in paths]
+
+    def _begin_anew(self, instance: Instance, node: PlanNode, started: int) -> None:
+        """Let *node* begin as over inputs that begin now; those that had ended have *started* and do not run."""
+        if node.linear:
+            instance.states[node.slot] = instance.ops[node.index].initial()
+        untold = [each for each in node.inputs if started & each.bit or not started & node.bit]
+        self.refitting.untold += [(instance, each) for each in untold if not instance.active & each.bit]
 
     def _keep(
         self, instance: Instance, node: PlanNode, active: int, saved: tuple[str, str, int, tuple[str, ...]], values: Any
@@ -313,6 +319,7 @@ class Loader:
             self.ended += connect_kept(instance)
         for instance in moved:
             stop_unread(instance)
+        self.refitting.finish()
 
     def moves(self, instance: Instance) -> bool:
         """Whether *instance* goes over to other code, where its readers may read what did not run before."""
@@ -332,7 +339,7 @@ def opens(node: PlanNode) -> bool:
 
 def restore(instance: Instance, row: Row) -> None:
     """Put a row that fits into a blank instance."""
-    active, detached, states, timers, orders = row
+    active, detached, states, timers, orders = row[:5]
     instance.active, instance.detached = active, detached
     plan, world = instance.plan, instance.world
     for node, values in zip(plan.slots, states, strict=True):
@@ -355,6 +362,12 @@ def restore(instance: Instance, row: Row) -> None:
     for node in plan.slots:
         if node.calls_out:
             resume_calls(instance, node)
+
+
+def begun_again(state: Any, before: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the state of a shared part that had ended and runs anew: also under the names that it had."""
+    tokens = (*before["tokens"], *state.tokens)
+    return tuple(tokens if name == "tokens" else getattr(state, name) for name in before)
 
 
 def resume_calls(instance: Instance, node: PlanNode) -> None:

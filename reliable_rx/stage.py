@@ -121,6 +121,13 @@ class Cx:
     def unsubscribe(self, port: int) -> None:
         self.instance.deactivate(self.node.inputs[port])
 
+    def runs(self, port: int) -> bool:
+        return bool(self.instance.active & self.node.inputs[port].bit)
+
+    def due(self, tag: Hashable) -> float | None:
+        timer = (self.instance.timers or {}).get(self.node.index, {}).get(tag)
+        return None if timer is None else timer[0]
+
     def project(self, outer: Any) -> Any:
         node = self.node
         if node.template is not None and isinstance(outer, Inner):

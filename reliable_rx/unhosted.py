@@ -22,7 +22,7 @@ from reliable_rx.class_of import derives_from, is_a, qualname_of
 from reliable_rx.errors import InternalError, QueryRefused
 from reliable_rx.hub import PlainTrampoline
 from reliable_rx.instance import Instance, Timer
-from reliable_rx.operator import state_fields
+from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.push import Entrance, Escaped, Push, Wiring, locked
 from reliable_rx.query import ForeignLeaf, Node, Query, SourceLeaf

@@ -21,10 +21,11 @@ import hosting.snapshot
 from checkpoint import envelope
 from reliable_rx import rows
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.operator import Linear, Operator, state_fields
+from reliable_rx.operator import Linear, Operator
 from reliable_rx.operators.aggregate import Average
 from reliable_rx.operators.linear import Scan
 from reliable_rx.operators.time import Debounce
+from reliable_rx.parameters import state_fields
 
 FOLDER = Path(__file__).parent / "golden"
 FILES = sorted(FOLDER.glob("format_*/*.json"))

@@ -21,9 +21,10 @@ from hosting.engine import QueryEngine
 from hosting.turn import Events
 from reliable_rx import operators as ops
 from reliable_rx.instance import Instance
-from reliable_rx.operator import Linear, state_fields
+from reliable_rx.operator import Linear
 from reliable_rx.operators.linear import WhereKey
 from reliable_rx.operators.zip_iterable import ZipWithIterator
+from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Plan
 from reliable_rx.query import ForeignLeaf, Node, SourceLeaf, walk
 from reliable_rx.unhosted import PlainWorld

@@ -217,7 +217,7 @@ def place(address: Sequence[Any]) -> str:
 
 def state_of(signature: Any, row: Any, indent: str) -> Iterator[str]:
     """Write the fields of every operator, and its timers."""
-    _, _, values, timers, _ = row
+    _, _, values, timers, *_ = row
     stateful = [(path, fields) for path, _, _, fields in signature if fields]
     for (path, fields), saved in zip(stateful, values, strict=True):
         if saved is not None:

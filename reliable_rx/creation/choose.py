@@ -30,6 +30,7 @@ R = TypeVar("R", bound=DisposableBase | None)
 class Case(Stage, name="case"):
     """The inputs are the sources in the order of *keys*, and last the default."""
 
+    free = ("keys",)
     passes_on = True
     mapper: Callable[[], Any]
     keys: tuple[Any, ...]

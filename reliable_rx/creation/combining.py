@@ -13,8 +13,9 @@ from reactivex.typing import AnyFuture
 from reliable_rx.creation.values import empty, never
 from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.combine import Concat, Merge
+from reliable_rx.operators.fork import ForkJoin
 from reliable_rx.operators.recover import CatchNext, resuming
-from reliable_rx.operators.tuples import CombineLatest, ForkJoin, WithLatestFrom, Zip, ZipLatest
+from reliable_rx.operators.tuples import CombineLatest, WithLatestFrom, Zip, ZipLatest
 from reliable_rx.operators.until import Amb
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Node, PlainOperator, Query, apply, as_query
@@ -107,6 +108,7 @@ def for_in(values: Iterable[A], mapper: Callable[[A], Observable[B]]) -> Query[B
 
 @frozen
 class ForIn(Stage, name="for_in"):
+    free = ("values",)
     falls_with_inner = True
     scheduler_default = "current_thread"
     values: Sequence[Any]

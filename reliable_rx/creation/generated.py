@@ -20,6 +20,7 @@ range_of = range
 
 @frozen
 class Range(Stage, name="range"):
+    free = ("numbers",)
     scheduler_default = "current_thread"
     numbers: range_of
     scheduler: SchedulerBase | None = None
@@ -33,7 +34,7 @@ class Range(Stage, name="range"):
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         index = cx.state.index
-        if index == len(self.numbers):
+        if index >= len(self.numbers):
             cx.complete()
             return
         cx.state.index += 1
@@ -66,6 +67,7 @@ def range(
 
 @frozen
 class Generate(Stage, name="generate"):
+    free = ("initial_state",)
     scheduler_default = "current_thread"
     initial_state: Any
     condition: Callable[[Any], Any]

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar, get_args
 from reactivex.abc import SchedulerBase
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import TICK, Context, Stage, relative_seconds
+from reliable_rx.operator import TICK, Context, Stage
 from reliable_rx.operators.linear import fresh
 from reliable_rx.operators.time import (
     NEAR_S,
@@ -32,7 +32,7 @@ from reliable_rx.operators.time import (
     in_microseconds,
     microseconds,
 )
-from reliable_rx.parameters import frozen
+from reliable_rx.parameters import frozen, relative_seconds
 from reliable_rx.query import Query, apply
 
 S = TypeVar("S")
@@ -42,6 +42,7 @@ CATCH_UPS = get_args(CatchUp)
 
 @frozen
 class Timer(Waits, name="timer"):
+    free = ("duetime", "period", "catch_up")
     duetime: Time
     period: Relative | None = None
     scheduler: SchedulerBase | None = None
@@ -170,6 +171,7 @@ def interval(period: Relative, scheduler: SchedulerBase | None = None, *, catch_
 
 @frozen
 class GenerateWithRelativeTime(Stage, name="generate_with_relative_time"):
+    free = ("initial_state",)
     initial_state: Any
     condition: Callable[[Any], bool]
     iterate: Callable[[Any], Any]

@@ -20,6 +20,7 @@ LISTS = (list, tuple, range)
 
 @frozen
 class FromIterable(Stage, name="from_iterable"):
+    free = ("iterable",)
     scheduler_default = "current_thread"
     iterable: Iterable[Any]
     scheduler: SchedulerBase | None = None
@@ -105,6 +106,7 @@ def of(*args: A) -> Query[A]:
 
 @frozen
 class ReturnValue(Stage, name="return_value"):
+    free = ("value",)
     scheduler_default = "current_thread"
     value: Any
     scheduler: SchedulerBase | None = None

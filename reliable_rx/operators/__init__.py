@@ -25,6 +25,7 @@ from reliable_rx.operators.effects import do, do_action, finally_action, tap
 from reliable_rx.operators.ends import skip_last, slice, take_last, take_last_buffer
 from reliable_rx.operators.expand import expand
 from reliable_rx.operators.extreme import max, max_by, min, min_by
+from reliable_rx.operators.fork import fork_join
 from reliable_rx.operators.front import skip, skip_while, skip_while_indexed, take, take_while, take_while_indexed
 from reliable_rx.operators.group import group_by, group_by_until
 from reliable_rx.operators.inner import concat_all, concat_map, exclusive, flat_map, flat_map_indexed, merge_all
@@ -71,7 +72,7 @@ from reliable_rx.operators.time_spans import (
     window_with_time_or_count,
 )
 from reliable_rx.operators.time_stamps import throttle_first, time_interval, timestamp
-from reliable_rx.operators.tuples import combine_latest, fork_join, with_latest_from, zip, zip_latest
+from reliable_rx.operators.tuples import combine_latest, with_latest_from, zip, zip_latest
 from reliable_rx.operators.until import amb, skip_until, take_until
 from reliable_rx.operators.window import window, window_toggle, window_when, window_with_count, window_with_inactivity
 from reliable_rx.operators.with_mapper import delay_with_mapper, throttle_with_mapper, timeout_with_mapper

@@ -24,6 +24,7 @@ class Repeat(Stage, name="repeat"):
     keeps_inner = True
     resubscribes = True
     scheduler_default = "current_thread"
+    free = ("repeat_count",)
     repeat_count: int | None = None
 
     @dataclass(slots=True)

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal import SequenceContainsNoElementsError
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Linear
-from reliable_rx.operators.linear import fresh
+from reliable_rx.operators.linear import fresh, takes_total
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")
@@ -34,6 +37,9 @@ class Reduce(Linear, name="reduce"):
 
     def initial(self) -> State:
         return self.State(fresh(self.seed))
+
+    def adopt(self, state: State, before: Before) -> bool:
+        return takes_total(state, self.seed)
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
         state.value = value if state.value is NotSet else self.accumulator(state.value, value)

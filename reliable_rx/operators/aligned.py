@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Stage, relative_seconds
+from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.window import feed_windows
-from reliable_rx.parameters import frozen
+from reliable_rx.parameters import frozen, relative_seconds
 from reliable_rx.query import Inner, Query
 
 A = TypeVar("A", bound=Any)
@@ -27,6 +27,7 @@ Relative = float | timedelta
 class AlignedWindow(Stage, name="aligned_window"):
     yields_inner = True
     inner_limit = "windows_max"
+    free = ("size_us", "slide_us", "offset_us")
     size_us: int
     slide_us: int
     offset_us: int
@@ -34,12 +35,13 @@ class AlignedWindow(Stage, name="aligned_window"):
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         now_us = microseconds(cx.now)
         self._close(cx, now_us)
-        idle = not cx.groups()
+        before = next(iter(cx.groups()), None)
         for start_us in self._starts(now_us):
             span = (start_us / 1_000_000, (start_us + self.size_us) / 1_000_000)
             if span not in cx.groups():
                 cx.emit(cx.begin(span))
-        if idle:
+                before = before if before is not None and before[1] <= span[1] else None  # shorter since it was edited
+        if before is None:
             self._wait(cx)
         feed_windows(cx, values)
 
@@ -52,15 +54,13 @@ class AlignedWindow(Stage, name="aligned_window"):
     @staticmethod
     def _close(cx: Context, now_us: int) -> None:
         for span in tuple(cx.groups()):
-            if microseconds(span[1]) > now_us:
-                return
-            cx.end(span)
+            if microseconds(span[1]) <= now_us:
+                cx.end(span)
 
     @staticmethod
     def _wait(cx: Context) -> None:
-        for span in cx.groups():
-            cx.schedule(span[1], "close")
-            return
+        if cx.groups():
+            cx.schedule(min(end for _, end in cx.groups()), "close")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         self._close(cx, microseconds(cx.now))

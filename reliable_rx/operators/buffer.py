@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from reactivex import Observable
 
@@ -18,6 +18,9 @@ from reliable_rx.operators.time_spans import check_list
 from reliable_rx.operators.window import Closed, check_gap
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply, as_query
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")
@@ -35,7 +38,13 @@ class BufferWithCount(Linear, name="buffer_with_count"):
         index: int = 0
         open: list[list[Any]] = field(default_factory=list)
 
+    def adopt(self, state: State, before: Before) -> bool:
+        since = state.index % before.settings["skip"]
+        state.index = since if since < self.skip else 0
+        return True
+
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
+        self._close_overlong(state, out)
         if state.index % self.skip == 0:
             state.open.append([])
         for buffer in state.open:
@@ -45,6 +54,7 @@ class BufferWithCount(Linear, name="buffer_with_count"):
             out.append(state.open.pop(0))
 
     def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
+        self._close_overlong(state, out)
         index, at, end = state.index, 0, len(values)
         while at < end:
             if index % self.skip == 0:
@@ -59,6 +69,10 @@ class BufferWithCount(Linear, name="buffer_with_count"):
             if state.open and len(state.open[0]) == self.count:
                 out.append(state.open.pop(0))
         state.index = index
+
+    def _close_overlong(self, state: State, out: list[Any]) -> None:
+        while state.open and len(state.open[0]) >= self.count:  # it was begun under a larger count
+            out.append(state.open.pop(0))
 
     def on_completed(self, state: State, out: list[Any]) -> None:
         out.extend(state.open)
@@ -107,6 +121,7 @@ class Collects(Stage):
 
 @frozen
 class Buffer(Collects, name="buffer"):
+    roles = True
     ends_with_first = True
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
@@ -184,6 +199,7 @@ def buffer_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Obse
 
 @frozen
 class BufferToggle(Stage, name="buffer_toggle"):
+    roles = True
     closing_mapper: Callable[[Any], Observable[Any]]
 
     @dataclass(slots=True)
@@ -191,6 +207,9 @@ class BufferToggle(Stage, name="buffer_toggle"):
         next_key: int = 0
         open: dict[int, list[Any]] = field(default_factory=dict)
         stopped: bool = False
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.state.stopped = not cx.runs(1)
 
     def inner(self, outer: Any) -> Observable[Any]:
         return as_query(self.closing_mapper(outer))
@@ -274,6 +293,13 @@ class BufferWithInactivity(Collects, name="buffer_with_inactivity"):
         if not state.items:
             cx.schedule(now + self.gap_s, "quiet")
         super().on_batch(cx, port, values)
+
+    def adopt(self, state: State, before: Before) -> bool:
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        if cx.state.items:
+            cx.schedule(cx.state.last_s + self.gap_s, "quiet")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         due = cx.state.last_s + self.gap_s

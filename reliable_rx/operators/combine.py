@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from reactivex import Observable
 
@@ -15,6 +15,9 @@ from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Stage
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 
@@ -38,7 +41,18 @@ class Merge(Stage, name="merge"):
         cx.soon("start")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
-        cx.subscribe_all()
+        if tag == "start":
+            cx.subscribe_all()
+        else:
+            cx.complete()
+
+    def adopt(self, state: State, before: Before) -> bool:
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.state.live = sum(map(cx.runs, range(self.inputs)))
+        if not cx.state.live:
+            cx.soon("over")
 
     def on_completed(self, cx: Context, port: int) -> None:
         cx.state.live -= 1
@@ -97,7 +111,29 @@ class Concat(Stage, name="concat"):
         else:
             cx.subscribe(cx.state.index)
 
+    def adopt(self, state: State, before: Before) -> bool:
+        state.index = place_of(state.index, before)
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        read_alone(cx, cx.state.index, self.inputs)
+
     def on_completed(self, cx: Context, port: int) -> None:
+        cx.soon("next")
+
+
+def place_of(index: int, before: Before) -> int:
+    """Return where the input is now that was read at *index*; if it is no more, what it was read behind."""
+    passed = [port for port, old in enumerate(before.ports) if old is not None and old <= index]
+    return max(passed, default=-1)
+
+
+def read_alone(cx: Context, index: int, inputs: int) -> None:
+    """Leave all inputs but the one at *index*; if that does not run, go on to the next."""
+    for port in range(inputs):
+        if port != index:
+            cx.unsubscribe(port)
+    if index < 0 or not cx.runs(index):
         cx.soon("next")
 
 
@@ -120,6 +156,7 @@ def concat(*sources: Observable[A]) -> Callable[[Observable[A]], Query[A]]:
 
 @frozen
 class StartWith(Stage, name="start_with"):
+    free = ("values",)
     passes_on = True
     scheduler_default = "current_thread"
     keeps_inner = True

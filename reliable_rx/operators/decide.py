@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from operator import eq
-from typing import Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 
@@ -17,6 +17,9 @@ from reliable_rx.operator import Context, Linear, Stage
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply, as_query
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 
@@ -148,6 +151,12 @@ class SequenceEqual(Stage, name="sequence_equal"):
         ahead: int = 0
         waiting: deque[Any] = field(default_factory=deque)
         ended: list[bool] = field(default_factory=lambda: [False, False])
+
+    def adopt(self, state: State, before: Before) -> bool:
+        if before.ports != (1, 0):
+            return before.reads_the_same
+        state.ahead, state.ended = 1 - state.ahead, state.ended[::-1]
+        return True
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         state = cx.state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import eq
-from typing import Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
@@ -15,6 +15,9 @@ from reliable_rx.operators.distinct_bounded import DistinctBounded
 from reliable_rx.operators.evict import Evict, check_eviction
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 K = TypeVar("K")
@@ -32,6 +35,19 @@ class Distinct(Linear, name="distinct"):
     class State:
         seen: dict[Any, None] = field(default_factory=dict)
         compared: list[Any] = field(default_factory=list)
+
+    def settings(self) -> dict[str, Any]:
+        return {"comparer": self.comparer is not None}
+
+    def adopt(self, state: State, before: Before) -> bool:
+        if self.comparer is not None:
+            state.compared, state.seen = [*state.seen], {}
+            return True
+        try:
+            state.seen, state.compared = dict.fromkeys(state.compared), []
+        except TypeError:  # a comparer takes what has no hash
+            return False
+        return True
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
         key = value if self.key_mapper is None else self.key_mapper(value)

@@ -16,6 +16,7 @@ from reliable_rx.parameters import frozen
 class DistinctBounded(Stage, name="distinct_bounded"):
     keeps_inner = raises = True
     compares: ClassVar = {"passed_s": "keys"}
+    free = ("ttl_s", "keys_max", "evict")
     key_mapper: Callable[[Any], Any] | None
     ttl_s: float
     keys_max: int | None
@@ -53,11 +54,11 @@ class DistinctBounded(Stage, name="distinct_bounded"):
     def _remember(self, cx: Any, passed_s: dict[Any, float], key: Any, now: float) -> None:
         passed_s.pop(key, None)
         most: int = cx.node.plan.limits.distinct_keys_max
-        if self.keys_max is not None and len(passed_s) >= self.keys_max:
+        while self.keys_max is not None and len(passed_s) >= self.keys_max:
             if self.evict == "fail":
                 raise too_many(cx, "keys", self.keys_max, "keys_max")
             del passed_s[next(iter(passed_s))]
-        elif len(passed_s) >= most:
+        if len(passed_s) >= most:
             raise LimitExceeded(
                 f"{cx.node.path} remembers more than {most:,} keys: raise Limits(distinct_keys_max=...) or bound it",
                 path=cx.node.path,

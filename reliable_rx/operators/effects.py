@@ -33,6 +33,7 @@ class DoAction(Stage, name="do_action"):
     next_action: Callable[[Any], Any] | None = None
     error_action: Callable[[Exception], Any] | None = None
     completed_action: Callable[[], Any] | None = None
+    free = ("effects",)
     effects: str = "always"
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
@@ -115,6 +116,7 @@ class FinallyAction(Stage, name="finally_action"):
     passes_on = True
     keeps_inner = True
     action: Callable[[], Any]
+    free = ("effects",)
     effects: str = "always"
 
     def on_release(self, cx: Context) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable, compose
 
@@ -18,6 +18,9 @@ from reliable_rx.operators.front import skip, take
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
 
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
+
 A = TypeVar("A", bound=Any)
 
 
@@ -25,6 +28,7 @@ A = TypeVar("A", bound=Any)
 class SkipLast(Linear, name="skip_last"):
     keeps_pace = True
     keeps_inner = True
+    free = ("count",)
     count: int
 
     @dataclass(slots=True)
@@ -37,7 +41,7 @@ class SkipLast(Linear, name="skip_last"):
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
         items = state.items
         items.append(value)
-        if len(items) > self.count:
+        while len(items) > max(0, self.count):
             out.append(items.popleft())
 
     def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> None:
@@ -70,6 +74,10 @@ class KeepsLast(Linear):
 
     def initial(self) -> State:
         return self.State(deque(maxlen=max(0, self.count)))
+
+    def adopt(self, state: State, before: Before) -> bool:
+        state.items = deque(state.items, max(0, self.count))
+        return True
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
         state.items.append(value)
@@ -126,6 +134,7 @@ class Slice(Linear, name="slice"):
     """From *start* to *stop*, both counted from the front."""
 
     keeps_inner = True
+    free = ("start", "stop", "step")
     start: int
     stop: int | None
     step: int
@@ -135,6 +144,8 @@ class Slice(Linear, name="slice"):
         index: int = 0
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> bool:
+        if self.stop is not None and state.index >= self.stop:  # it had enough when it was edited
+            return True
         place = state.index - self.start
         if place >= 0 and place % self.step == 0:
             out.append(value)
@@ -144,10 +155,10 @@ class Slice(Linear, name="slice"):
     def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> bool:
         place = state.index - self.start
         first = -place if place < 0 else -place % self.step
-        taken = len(values) if self.stop is None else min(len(values), self.stop - state.index)
+        taken = len(values) if self.stop is None else max(0, min(len(values), self.stop - state.index))
         out.extend(values[first : taken : self.step])
         state.index += taken
-        return state.index == self.stop
+        return self.stop is not None and state.index >= self.stop
 
 
 @frozen
@@ -166,6 +177,10 @@ class SliceFromEnd(Linear, name="slice_from_end"):
 
     def initial(self) -> State:
         return self.State(deque(maxlen=-self.start))
+
+    def adopt(self, state: State, before: Before) -> bool:
+        state.items = deque(state.items, -self.start)
+        return True
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
         state.items.append(value)

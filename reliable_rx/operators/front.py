@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 
@@ -16,6 +16,9 @@ from reliable_rx.arguments import check_count
 from reliable_rx.operator import Linear
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 
@@ -32,10 +35,15 @@ class Take(Linear, name="take"):
     def initial(self) -> State:
         return self.State(self.count)
 
+    def adopt(self, state: State, before: Before) -> bool:
+        state.remaining = max(0, state.remaining + self.count - before.settings["count"])
+        return True
+
     def on_next(self, state: State, value: Any, out: list[Any]) -> bool:
-        state.remaining -= 1
-        out.append(value)
-        return state.remaining == 0
+        remaining = state.remaining = state.remaining - 1
+        if remaining >= 0:  # else it had enough when it was edited
+            out.append(value)
+        return remaining <= 0
 
     def on_batch(self, state: State, values: Sequence[Any], out: list[Any]) -> bool:
         passed = values[: state.remaining]
@@ -76,6 +84,11 @@ class Skip(Linear, name="skip"):
     def initial(self) -> State:
         return self.State(self.count)
 
+    def adopt(self, state: State, before: Before) -> bool:
+        if state.remaining:  # else it lets pass already
+            state.remaining = max(0, state.remaining + self.count - before.settings["count"])
+        return True
+
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
         if state.remaining:
             state.remaining -= 1
@@ -106,6 +119,7 @@ def skip(count: int) -> Callable[[Observable[A]], Query[A]]:
 class TakeWhile(Linear, name="take_while"):
     keeps_inner = True
     predicate: Callable[[Any], Any]
+    free = ("inclusive",)
     inclusive: bool = False
 
     def on_next(self, state: None, value: Any, out: list[Any]) -> bool:
@@ -135,6 +149,7 @@ def take_while(predicate: Callable[[A], Any], inclusive: bool = False) -> Callab
 class TakeWhileIndexed(Linear, name="take_while_indexed"):
     keeps_inner = True
     predicate: Callable[[Any, int], Any]
+    free = ("inclusive",)
     inclusive: bool = False
 
     @dataclass(slots=True)

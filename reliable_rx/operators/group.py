@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from reactivex import Observable
 from reactivex import operators as plain
@@ -21,6 +21,9 @@ from reliable_rx.operator import Context, Operator, Stage
 from reliable_rx.operators.evict import Evict, check_eviction, too_many
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Inner, PlainOperator, Query, as_query
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")
@@ -34,6 +37,7 @@ _plain_group_by_until = plain.group_by_until
 class GroupBy(Stage, name="group_by"):
     yields_inner = begins_again = True
     inner_limit = "groups_max"
+    free = ("groups_max", "evict")
     key_mapper: Callable[[Any], Hashable]
     element_mapper: Callable[[Any], Any] | None = None
     groups_max: int | None = None
@@ -138,6 +142,12 @@ class Idle(Stage, name="idle"):
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         cx.state.last_s = cx.now
+
+    def adopt(self, state: State, before: Before) -> bool:
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.schedule(max(cx.now, cx.state.last_s + self.ttl_s), "idle")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         due = cx.state.last_s + self.ttl_s

@@ -15,9 +15,9 @@ from reactivex.subject import BehaviorSubject, ReplaySubject, Subject
 from reactivex.typing import RelativeTime
 
 from reliable_rx.hub import STORED, fresh_number, fresh_token, is_made_by_query
-from reliable_rx.operator import Context, Operator, Stage, relative_seconds
+from reliable_rx.operator import Context, Operator, Stage
 from reliable_rx.operators.combine import check_queue
-from reliable_rx.parameters import frozen
+from reliable_rx.parameters import frozen, relative_seconds
 from reliable_rx.query import ForeignLeaf, HubLeaf, Node, PlainOperator, Query, as_query
 
 A = TypeVar("A", bound=Any)
@@ -43,10 +43,11 @@ class Hub(Stage):
     not by the current thread's.
     """
 
-    is_hub = runs_plain = resubscribes = True
+    is_hub = runs_plain = resubscribes = roles = True
     of_process = frozenset(("_token", "live", "number"))
     is_by_query: ClassVar[bool] = False
     """Whether it was made for an element: by a function of a query at work, and not by the program around."""
+    free = ("memory", "initial_value", "buffer_size", "window", "by_clock")
     memory: Memory = "nothing"
     initial_value: Any = None
     buffer_size: int | None = None

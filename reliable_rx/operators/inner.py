@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
@@ -22,8 +22,12 @@ from reliable_rx.parameters import frozen
 from reliable_rx.query import ITERABLES, Node, Query
 from reliable_rx.shared_state import is_constant
 
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
+
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")
+MORE = "more"
 
 
 def at_once(inner: Any) -> Sequence[Any] | None:
@@ -131,6 +135,7 @@ class Reads(Stage):
 
 @frozen
 class FlatMap(Reads, name="flat_map"):
+    free = ("mapper",)
     mapper: Callable[[Any], Any] | Observable[Any] | Iterable[Any] | Awaitable[Any]
 
     def inner(self, outer: Any) -> Any:
@@ -236,11 +241,39 @@ class Queued(Reads):
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         inner = cx.project(value)
-        if self.max_concurrent is None or self.live(cx) < self.max_concurrent:
+        if self._has_room(cx):
             self.read(cx, value, inner)
         else:
             cx.state.waiting.append(Waiting(value, inner))
             check_queue(cx.state.waiting, cx)
+
+    def adopt(self, state: State, before: Before) -> bool:
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        if cx.state.waiting:
+            cx.soon(MORE)
+
+    def on_timer(self, cx: Context, tag: Any) -> None:
+        if tag != MORE:
+            super().on_timer(cx, tag)
+            return
+        state = cx.state
+        while state.waiting and cx.goes_on(state) and self._has_room(cx):  # for more at a time, since it was edited
+            self._begin_next(cx)
+
+    def _has_room(self, cx: Context) -> bool:
+        return self.max_concurrent is None or self.live(cx) < self.max_concurrent
+
+    def _begin_next(self, cx: Context) -> bool:
+        next_one = cx.state.waiting.popleft()
+        inner = next_one.inner
+        try:
+            self.read(cx, next_one.outer, cx.project(next_one.outer) if inner is None else inner)
+        except BaseException as raised:  # skipped, it makes way for the one behind it
+            cx.refuse(raised)
+            return False
+        return True
 
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
         """Begin the next of those that wait, and if that ends as it begins the one behind it, without recursion."""
@@ -248,14 +281,8 @@ class Queued(Reads):
         state.ended += 1
         if state.ended > 1:
             return
-        while state.waiting:
-            next_one = state.waiting.popleft()
-            inner = next_one.inner
-            try:
-                self.read(cx, next_one.outer, cx.project(next_one.outer) if inner is None else inner)
-            except BaseException as raised:  # skipped, it makes way for the one behind it
-                cx.refuse(raised)
-            else:
+        while state.waiting and self._has_room(cx):
+            if self._begin_next(cx):
                 state.ended -= 1
             if not state.ended or not cx.goes_on(state):
                 return

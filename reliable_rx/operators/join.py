@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from reactivex import Observable
 
@@ -15,6 +15,9 @@ from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply, as_query
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")
@@ -249,6 +252,20 @@ class JoinWithin(Stage, name="join_within"):
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         cx.complete()
+
+    def adopt(self, state: State, before: Before) -> bool:
+        left, right = (Side() if side is None else side for side in before.taken(state.sides, None))
+        state.sides = (left, right)
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.cancel("over")
+        for port, side in enumerate(cx.state.sides):
+            side.done = not cx.runs(port)
+            if side.done:
+                cx.schedule(max(cx.now, side.order[-1][0] + self.within_s if side.order else cx.now), "over")
+        if all(side.done for side in cx.state.sides):
+            cx.schedule(cx.now, "over")
 
 
 def join_within(

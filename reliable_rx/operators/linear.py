@@ -13,16 +13,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.arguments import check_key
 from reliable_rx.operator import Linear
-from reliable_rx.parameters import frozen
+from reliable_rx.parameters import frozen, plain
 from reliable_rx.query import Query
 from reliable_rx.shared_state import is_constant
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")
@@ -38,6 +41,15 @@ def fresh(seed: Any) -> Any:
         return copy.deepcopy(seed)
     except Exception:  # what cannot be copied is shared, as RxPY does
         return seed
+
+
+def takes_total(state: Any, seed: Any) -> bool:
+    """Whether a total that is kept goes on under another *seed*, which is where one without elements begins."""
+    if state.value is NotSet:
+        state.value = fresh(seed)
+    if seed is NotSet or seed is None or isinstance(state.value, type(seed)):
+        return True
+    return all(isinstance(plain(each), (int, float)) for each in (seed, state.value))
 
 
 @frozen
@@ -170,6 +182,9 @@ class Scan(Linear, name="scan"):
     def initial(self) -> State:
         return self.State(fresh(self.seed))
 
+    def adopt(self, state: State, before: Before) -> bool:
+        return takes_total(state, self.seed)
+
     def on_next(self, state: State, value: Any, out: list[Any]) -> None:
         before = state.value
         if before is not NotSet:
@@ -239,6 +254,7 @@ def pairwise() -> Callable[[Observable[A]], Query[tuple[A, A]]]:
 @frozen
 class DefaultIfEmpty(Linear, name="default_if_empty"):
     keeps_pace = True
+    free = ("default_value",)
     default_value: Any = None
 
     @dataclass(slots=True)

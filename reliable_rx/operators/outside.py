@@ -31,6 +31,7 @@ AHEAD = 4
 class MapAsync(Stage, name="map_async"):
     calls_out = True
     coroutine: Callable[[Any], Awaitable[Any]]
+    free = ("concurrency", "ordered", "timeout_s")
     concurrency: int = 8
     ordered: bool = True
     timeout_s: float | None = None
@@ -87,8 +88,8 @@ class MapAsync(Stage, name="map_async"):
         """Emit the answer to *call*, or those whose turn has come."""
         state = cx.state
         while cx.goes_on(state):
-            if self.ordered:
-                call = next(iter(state.asked), None)
+            if self.ordered or call not in state.early:
+                call = next(iter(state.asked if self.ordered else state.early), None)
             if call not in state.early:
                 return
             value, error = state.early.pop(call)

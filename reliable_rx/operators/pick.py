@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal import ArgumentOutOfRangeException, SequenceContainsNoElementsError
@@ -17,6 +17,9 @@ from reliable_rx.arguments import check_count
 from reliable_rx.operator import Linear
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")
@@ -33,6 +36,10 @@ class ElementAt(Linear, name="element_at"):
 
     def initial(self) -> State:
         return self.State(self.index)
+
+    def adopt(self, state: State, before: Before) -> bool:
+        state.remaining += self.index - before.settings["index"]
+        return state.remaining >= 0  # else the element asked for has gone by
 
     def on_next(self, state: State, value: Any, out: list[Any]) -> bool:
         if state.remaining:
@@ -71,6 +78,7 @@ def element_at(index: int) -> Callable[[Observable[A]], Query[A]]:
 @frozen
 class ElementAtOrDefault(ElementAt, name="element_at_or_default"):
     adds_others = True
+    free = ("default_value",)
     default_value: Any = None
 
     def on_completed(self, state: ElementAt.State, out: list[Any]) -> None:
@@ -199,6 +207,7 @@ def first(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable
 @frozen
 class FirstOrDefault(First, name="first_or_default"):
     adds_others = True
+    free = ("default_value",)
     default_value: Any = None
 
     def on_completed(self, state: None, out: list[Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from reactivex import Observable
@@ -16,8 +16,12 @@ from reactivex import Observable
 from reliable_rx.arguments import check_number
 from reliable_rx.class_of import is_a, name_of
 from reliable_rx.operator import Context, Stage
+from reliable_rx.operators.combine import place_of, read_alone
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply, as_query
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 Errors = type[Exception] | tuple[type[Exception], ...]
@@ -25,6 +29,7 @@ Errors = type[Exception] | tuple[type[Exception], ...]
 
 @frozen
 class CatchHandler(Stage, name="catch"):
+    free = ("on",)
     passes_on = catches_inner = True
     resubscribes = True
     handler: Callable[[Exception, Observable[Any]], Any]
@@ -50,6 +55,7 @@ class CatchNext(Stage, name="catch_next"):
 
     passes_on = True
     scheduler_default = "current_thread"
+    free = ("on",)
     inputs: int
     on: Errors = Exception
 
@@ -69,6 +75,13 @@ class CatchNext(Stage, name="catch_next"):
             cx.complete()
         else:
             cx.fail(cx.state.error)
+
+    def adopt(self, state: State, before: Before) -> bool:
+        state.index = place_of(state.index, before)
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        read_alone(cx, cx.state.index, self.inputs)
 
     def on_error(self, cx: Context, port: int, error: Exception) -> None:
         if isinstance(error, self.on):
@@ -147,6 +160,28 @@ class OnErrorResumeNext(Stage, name="on_error_resume_next"):
                     raise
                 cx.refuse(raised, had_error=True)
 
+    def settings(self) -> dict[str, Any]:
+        return {"steps": " ".join("made" if callable(step) else str(step) for step in self.steps)}
+
+    def adopt(self, state: State, before: Before) -> bool:
+        index, steps = state.index, before.settings["steps"].split()
+        if steps[index] != "made":
+            passed = place_of(int(steps[index]), before)
+            state.index = self.steps.index(passed) if passed >= 0 else -1
+        elif index >= len(self.steps) or not callable(self.steps[index]):
+            state.index = min(index, len(self.steps)) - 1
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        step = self.steps[cx.state.index] if cx.state.index >= 0 else None
+        for port in range(len(before.ports)):
+            if port != step:
+                cx.unsubscribe(port)
+        if not callable(step):
+            cx.close("made")
+        if not (cx.opened() or (isinstance(step, int) and cx.runs(step))):
+            cx.soon("next")
+
     def inner(self, outer: tuple[int, Exception | None]) -> Observable[Any]:
         index, error = outer
         return as_query(self.steps[index](error))  # type: ignore[operator]
@@ -204,6 +239,7 @@ class Retry(Stage, name="retry"):
     passes_on = True
     scheduler_default = "current_thread"
     resubscribes = True
+    free = ("retry_count",)
     retry_count: int | None
 
     @dataclass(slots=True)
@@ -252,6 +288,7 @@ def retry(retry_count: int | None = None) -> Callable[[Observable[A]], Query[A]]
 class RetryWithBackoff(Stage, name="retry_with_backoff"):
     passes_on = True
     resubscribes = True
+    free = ("retry_count", "first_s", "factor", "max_s", "jitter", "reset_after_s", "seed")
     retry_count: int | None
     first_s: float
     factor: float

@@ -63,6 +63,7 @@ def last(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observable[
 @frozen
 class LastOrDefault(Last, name="last_or_default"):
     adds_others = True
+    free = ("default_value",)
     default_value: Any = None
 
     def on_completed(self, state: Last.State, out: list[Any]) -> None:
@@ -139,6 +140,7 @@ def single(predicate: Callable[[Any], Any] | None = None) -> Callable[[Observabl
 @frozen
 class SingleOrDefault(Single, name="single_or_default"):
     adds_others = True
+    free = ("default_value",)
     default_value: Any = None
 
     on_completed = LastOrDefault.on_completed

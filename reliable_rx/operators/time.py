@@ -11,17 +11,20 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 from reactivex.abc import SchedulerBase
 from reactivex.internal.utils import NotSet
 from reactivex.scheduler.scheduler import Scheduler
 
-from reliable_rx.operator import Context, Operator, Stage, relative_seconds
+from reliable_rx.operator import Context, Operator, Stage
 from reliable_rx.operators.combine import check_queue
-from reliable_rx.parameters import frozen
+from reliable_rx.parameters import frozen, relative_seconds
 from reliable_rx.query import Query, apply
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 Relative = float | timedelta
@@ -75,6 +78,7 @@ class Waits(Stage):
 
 @frozen
 class Debounce(Stage, name="debounce"):
+    free = ("duetime",)
     duetime: Relative
     scheduler: SchedulerBase | None = None
 
@@ -138,9 +142,18 @@ class Delay(Waits, name="delay"):
         queue: deque[tuple[float, Any]] = field(default_factory=deque)
 
     def on_start(self, cx: Context) -> None:
+        self._set_shift(cx)
+        cx.subscribe_all()
+
+    def _set_shift(self, cx: Context) -> None:
         time = self.duetime
         cx.state.shift_s = due_from(cx.now, time) - cx.now if isinstance(time, datetime) else relative_seconds(time)
-        cx.subscribe_all()
+
+    def adopt(self, state: State, before: Before) -> bool:
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        self._set_shift(cx)
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         self.on_batch(cx, port, (value,))
@@ -199,6 +212,8 @@ def delay(duetime: Time, scheduler: SchedulerBase | None = None) -> Callable[[Ob
 
 @frozen
 class DelaySubscription(Stage, name="delay_subscription"):
+    roles = True
+    late = (0, 1)
     """The source, and what it waits for. RxPY sends each element through one more action, and so must we."""
 
     scheduler_default = "immediate"
@@ -255,6 +270,9 @@ def delay_subscription(duetime: Time, scheduler: SchedulerBase | None = None) ->
 
 @frozen
 class Timeout(Waits, name="timeout"):
+    free = ("duetime",)
+    roles = True
+    late = (0, 1)
     lends_scheduler = (1,)
     duetime: Time
     scheduler: SchedulerBase | None = None
@@ -302,12 +320,16 @@ def timeout(
 
 @frozen
 class Sample(Stage, name="sample"):
+    roles = True
     ends_with_first = True
 
     @dataclass(slots=True)
     class State:
         value: Any = NotSet
         at_end: bool = False
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.state.at_end = not cx.runs(0)
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         state = cx.state

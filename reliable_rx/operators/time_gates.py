@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 from reactivex.abc import SchedulerBase
@@ -13,10 +14,24 @@ from reactivex.abc import SchedulerBase
 from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.operators.time import Relative, Time, Waits, due_from, microseconds
-from reliable_rx.parameters import frozen
+from reliable_rx.parameters import frozen, relative_seconds
 from reliable_rx.query import Query
 
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
+
 A = TypeVar("A", bound=Any)
+
+
+def move(cx: Context, tag: Hashable, time: Time, before: Before) -> None:
+    """Let a gate open or shut at the other *time* that it has since it was edited; a duration counts from its start."""
+    due, known = cx.due(tag), before.settings["duetime"]
+    if due is None:
+        return
+    if isinstance(time, datetime):
+        cx.schedule(due_from(cx.now, time), tag)
+    elif not isinstance(known, str):
+        cx.schedule(max(cx.now, due - known + relative_seconds(time)), tag)
 
 
 class Takes(Waits):
@@ -29,6 +44,12 @@ class Takes(Waits):
     def on_start(self, cx: Context) -> None:
         cx.schedule(due_from(cx.now, self.duetime), "shut")
         cx.subscribe_all()
+
+    def adopt(self, state: None, before: Before) -> bool:
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        move(cx, "shut", self.duetime, before)
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         cx.emit(value)
@@ -85,6 +106,12 @@ class Skips(Waits):
     @dataclass(slots=True)
     class State:
         open: bool = False
+
+    def adopt(self, state: State, before: Before) -> bool:
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        move(cx, "open", self.duetime, before)
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         if cx.state.open:
@@ -153,6 +180,7 @@ def skip_until_with_time(
 class Last(Stage):
     """Keeps what has come in the last *duration* seconds; its clock reads whole microseconds, as RxPY's does."""
 
+    free = ("duration",)
     duration: Relative
 
     @dataclass(slots=True)

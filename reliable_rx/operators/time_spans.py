@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 from reactivex.abc import SchedulerBase
 
 from reliable_rx.errors import LimitExceeded
-from reliable_rx.operator import Context, Stage, relative_seconds
+from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.time import Relative, due_from, microseconds
 from reliable_rx.operators.window import open_window
-from reliable_rx.parameters import frozen
+from reliable_rx.parameters import frozen, relative_seconds
 from reliable_rx.query import Query
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 MISSED_MAX = 1000
@@ -42,6 +45,12 @@ class Spanned(Stage):
 
     timespan: Relative
     timeshift: Relative
+
+    def adopt(self, state: Any, before: Before) -> bool:
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.soon("again")
 
     def start_spans(self, cx: Context) -> None:
         spans = cx.state.spans
@@ -90,6 +99,13 @@ class WindowWithTime(Spanned, name="window_with_time"):
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         state = cx.state
+        if tag == "again":  # what is open was opened under another span
+            for key in tuple(cx.groups()):
+                cx.end(key)
+            if cx.goes_on(state):
+                open_window(cx)
+                self.start_spans(cx)
+            return
         if state.spans.shift:
             open_window(cx)
         if state.spans.span and cx.goes_on(state):
@@ -159,6 +175,12 @@ class BufferWithTime(Spanned, name="buffer_with_time"):
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         state = cx.state
+        if tag == "again":
+            lists, state.open = state.open, deque([[]])
+            cx.emit_all(list(lists))
+            if cx.goes_on(state):
+                self.start_spans(cx)
+            return
         if state.spans.shift:
             state.open.append([])
         if state.spans.span:
@@ -192,6 +214,7 @@ def buffer_with_time(
 class WindowWithTimeOrCount(Stage, name="window_with_time_or_count"):
     yields_inner = True
     inner_limit = "windows_max"
+    free = ("timespan", "count")
     timespan: Relative
     count: int
     scheduler: SchedulerBase | None = None
@@ -216,6 +239,8 @@ class WindowWithTimeOrCount(Stage, name="window_with_time_or_count"):
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         state = cx.state
+        if 0 < self.count <= state.filled:  # it was opened under a larger count
+            self.on_timer(cx, "span")
         while values and cx.goes_on(state):
             part = values[: self.count - state.filled] if self.count > 0 else values
             values = values[len(part) :]
@@ -252,6 +277,7 @@ def window_with_time_or_count(
 
 @frozen
 class BufferWithTimeOrCount(Stage, name="buffer_with_time_or_count"):
+    free = ("timespan", "count")
     timespan: Relative
     count: int
     scheduler: SchedulerBase | None = None
@@ -268,15 +294,12 @@ class BufferWithTimeOrCount(Stage, name="buffer_with_time_or_count"):
         cx.schedule(due_from(cx.now, self.timespan), "span")
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
-        items = cx.state.items
-        items.append(value)
-        if len(items) == self.count:
-            self.on_timer(cx, "span")
-        else:
-            check_list(items, cx)
+        self.on_batch(cx, port, (value,))
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         state = cx.state
+        if 0 < self.count <= len(state.items):  # it was begun under a larger count
+            self.on_timer(cx, "span")
         while values and cx.goes_on(state):
             part = values[: self.count - len(state.items)] if self.count > 0 else values
             values = values[len(part) :]

@@ -95,6 +95,7 @@ def time_interval(scheduler: SchedulerBase | None = None) -> Callable[[Observabl
 
 @frozen
 class ThrottleFirst(Stage, name="throttle_first"):
+    free = ("window_duration",)
     lends_scheduler = (0,)
     keeps_inner = True
     window_duration: Relative

@@ -1,15 +1,15 @@
-"""Operators that make tuples of several sequences: of the latest elements, of the n-th, of the last.
+"""Operators that make tuples of several sequences: of the latest elements, of the n-th.
 
 They differ in what a sequence holds back for the others, which is all their state: one element (combine_latest,
-with_latest_from, zip_latest, fork_join) or a queue (zip).
+with_latest_from, zip_latest) or a queue (zip).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
@@ -19,12 +19,21 @@ from reliable_rx.operators.combine import check_queue
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply
 
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
+
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
 
 zip_values = zip
+
+
+def take_latest(state: Any, before: Before) -> None:
+    """Take over the latest elements of the inputs that were there before."""
+    state.values = before.taken(state.values, NotSet)
+    state.missing = state.values.count(NotSet)
 
 
 @frozen
@@ -49,6 +58,18 @@ class CombineLatest(Stage, name="combine_latest"):
             cx.emit(tuple(state.values))
         elif not any(live for other, live in enumerate(state.live) if other != port):
             cx.complete()
+
+    def adopt(self, state: State, before: Before) -> bool:
+        take_latest(state, before)
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.state.live = [cx.runs(port) for port in range(self.inputs)]
+        if not any(cx.state.live):
+            cx.soon("over")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        cx.complete()
 
     def on_completed(self, cx: Context, port: int) -> None:
         cx.state.live[port] = False
@@ -113,6 +134,18 @@ class WithLatestFrom(Stage, name="with_latest_from"):
         elif not state.missing:
             cx.emit((value, *state.values))
 
+    def adopt(self, state: State, before: Before) -> bool:
+        state.values = before.taken([NotSet, *state.values], NotSet)[1:]
+        state.missing = state.values.count(NotSet)
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        if not cx.runs(0):
+            cx.soon("over")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        cx.complete()
+
     def on_completed(self, cx: Context, port: int) -> None:
         if port == 0:
             cx.complete()
@@ -169,10 +202,30 @@ class Zip(Stage, name="zip"):
         if not all(queues):
             check_queue(queues[port], cx)
             return
+        self._emit(cx)
+
+    def _emit(self, cx: Context) -> None:
+        state = cx.state
+        queues = state.queues
         cx.emit(tuple([queue.popleft() for queue in queues]))
         if all(state.live) or not cx.goes_on(state):
             return
         if any(not live and not queue for live, queue in zip_values(state.live, queues)):
+            cx.complete()
+
+    def adopt(self, state: State, before: Before) -> bool:
+        state.queues = [deque[Any]() if queue is None else queue for queue in before.taken(state.queues, None)]
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.state.live = [cx.runs(port) for port in range(self.inputs)]
+        cx.soon("adopted")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        state = cx.state
+        while cx.goes_on(state) and all(state.queues):  # what had waited for an input that is no more
+            self._emit(cx)
+        if cx.goes_on(state) and any(not live and not queue for live, queue in zip_values(state.live, state.queues)):
             cx.complete()
 
     def on_completed(self, cx: Context, port: int) -> None:
@@ -228,11 +281,29 @@ class ZipLatest(Stage, name="zip_latest"):
         if values[port] is NotSet:
             state.missing -= 1
         values[port] = value
-        if state.missing:
-            return
-        state.values, state.missing = [NotSet] * self.inputs, self.inputs
+        if not state.missing:
+            self._emit(cx)
+
+    def _emit(self, cx: Context) -> None:
+        state = cx.state
+        values, state.values, state.missing = state.values, [NotSet] * self.inputs, self.inputs
         cx.emit(tuple(values))
         if False in state.live:
+            cx.complete()
+
+    def adopt(self, state: State, before: Before) -> bool:
+        take_latest(state, before)
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.state.live = [cx.runs(port) for port in range(self.inputs)]
+        cx.soon("adopted")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        state = cx.state
+        if not state.missing:
+            self._emit(cx)
+        elif any(not live and value is NotSet for live, value in zip_values(state.live, state.values)):
             cx.complete()
 
     def on_completed(self, cx: Context, port: int) -> None:
@@ -266,60 +337,3 @@ def zip_latest(*others: Observable[Any]) -> Callable[[Observable[Any]], Query[An
     *State*: the element of each that waits for the others.
     """
     return lambda source: apply(ZipLatest(1 + len(others)), source, *others)
-
-
-@frozen
-class ForkJoin(Stage, name="fork_join"):
-    inputs: int
-
-    @dataclass(slots=True)
-    class State:
-        values: list[Any]
-        live: int
-
-    def initial(self) -> State:
-        return self.State([NotSet] * self.inputs, self.inputs)
-
-    def on_next(self, cx: Context, port: int, value: Any) -> None:
-        cx.state.values[port] = value
-
-    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
-        if values:
-            cx.state.values[port] = values[-1]
-
-    def on_completed(self, cx: Context, port: int) -> None:
-        state = cx.state
-        state.live -= 1
-        if state.values[port] is NotSet:
-            cx.complete()
-        elif not state.live:
-            cx.emit(tuple(state.values))
-            if cx.goes_on(state):
-                cx.complete()
-
-
-@overload
-def fork_join(other: Observable[B], /) -> Callable[[Observable[A]], Query[tuple[A, B]]]: ...
-@overload
-def fork_join(first: Observable[B], second: Observable[C], /) -> Callable[[Observable[A]], Query[tuple[A, B, C]]]: ...
-@overload
-def fork_join(
-    first: Observable[B], second: Observable[C], third: Observable[D], /
-) -> Callable[[Observable[A]], Query[tuple[A, B, C, D]]]: ...
-@overload
-def fork_join(*others: Observable[Any]) -> Callable[[Observable[Any]], Query[tuple[Any, ...]]]: ...
-def fork_join(*others: Observable[Any]) -> Callable[[Observable[Any]], Query[Any]]:
-    """Emit one tuple of the last elements when all the sequences have completed; nothing if one of them had none.
-
-    >>> import reliable_rx as rx
-    >>> rx.of(1, 2).fork_join(rx.of("a", "b")).run()
-    (2, 'b')
-    >>> from reliable_rx.testing import diagram
-    >>> diagram(lambda xs, ys: xs.pipe(fork_join(ys)), "-12|", "---a-b|")
-    -12|
-    ---a-b|
-    ------((2, 'b') |)
-
-    *State*: the latest element of each, and how many are live.
-    """
-    return lambda source: apply(ForkJoin(1 + len(others)), source, *others)

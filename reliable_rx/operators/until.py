@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 from reactivex.typing import AnyFuture
@@ -13,11 +13,15 @@ from reliable_rx.operator import Context, Stage
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply
 
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
+
 A = TypeVar("A", bound=Any)
 
 
 @frozen
 class TakeUntil(Stage, name="take_until"):
+    roles = True
     keeps_inner = ends_with_first = True
     passes_port = 0
     locks = False
@@ -49,6 +53,7 @@ def take_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[
 
 @frozen
 class SkipUntil(Stage, name="skip_until"):
+    roles = True
     keeps_inner = True
     locks = False
 
@@ -111,6 +116,27 @@ class Amb(Stage, name="amb"):
             cx.subscribe(port)
             if state.winner is not None and state.winner != port:  # as in RxPY, even a late one is subscribed once
                 cx.unsubscribe(port)
+
+    def adopt(self, state: State, before: Before) -> bool:
+        if state.winner is not None:
+            state.winner = before.ports.index(state.winner) if state.winner in before.ports else -1
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        winner, ports = cx.state.winner, range(self.inputs)
+        for port in [port for port in ports if winner is not None and port != winner]:
+            cx.unsubscribe(port)
+        if winner == -1:
+            cx.soon("again")
+        elif not all(cx.runs(port) for port in ports if winner in (None, port)):
+            cx.soon("over")
+
+    def on_timer(self, cx: Context, tag: Hashable) -> None:
+        if tag == "again":  # the one that had won is no more
+            cx.state.winner = None
+            self.on_start(cx)
+        else:
+            cx.complete()
 
     def _wins(self, cx: Context, port: int) -> bool:
         state = cx.state

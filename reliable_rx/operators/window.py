@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 
@@ -12,6 +12,9 @@ from reliable_rx.arguments import check_boundaries, check_count, check_number
 from reliable_rx.operator import Context, Stage
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Inner, Query, apply, as_query
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")
@@ -50,6 +53,7 @@ def feed_windows(cx: Context, values: Sequence[Any]) -> None:
 
 @frozen
 class Window(Windows, name="window"):
+    roles = True
     ends_with_first = True
 
     def on_start(self, cx: Context) -> None:
@@ -188,6 +192,7 @@ def window_when(closing_mapper: Callable[[], Observable[Any]]) -> Callable[[Obse
 
 @frozen
 class WindowToggle(Windows, name="window_toggle"):
+    roles = True
     closing_mapper: Callable[[Any], Observable[Any]]
 
     def inner(self, outer: Any) -> Observable[Any]:
@@ -253,6 +258,22 @@ class WindowWithCount(Windows, name="window_with_count"):
     @dataclass(slots=True)
     class State(Windows.State):
         index: int = 0
+        """How many elements there were; behind an edit, until the next, -1 less how many the newest window has."""
+
+    def adopt(self, state: State, before: Before) -> bool:
+        if state.index >= 0:
+            state.index = -1 - state.index % before.settings["skip"]
+        return True
+
+    def _begin_again(self, cx: Context, since: int) -> None:
+        """Go on behind an edit: of the open windows, all with fewer elements than before, only the newest may fit."""
+        state, keys = cx.state, tuple(cx.groups())
+        fits = since < min(self.count, self.skip) and state.next_key - 1 in keys
+        state.index = since if fits else 0
+        for key in keys[:-1] if fits else keys:
+            cx.end(key)
+        if not fits and cx.goes_on(state):
+            open_window(cx)
 
     def on_start(self, cx: Context) -> None:
         open_window(cx)
@@ -260,7 +281,9 @@ class WindowWithCount(Windows, name="window_with_count"):
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         state, at, end = cx.state, 0, len(values)
-        while at < end:
+        if state.index < 0:
+            self._begin_again(cx, -1 - state.index)
+        while at < end and cx.goes_on(state):
             first = state.index
             until = min(end, at + self._quiet(first))
             feed_windows(cx, values[at:until] if until - at < end else values)
@@ -317,6 +340,13 @@ class WindowWithInactivity(Windows, name="window_with_inactivity"):
             open_window(cx)
             cx.schedule(now + self.gap_s, "quiet")
         feed_windows(cx, values)
+
+    def adopt(self, state: State, before: Before) -> bool:
+        return True
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        if cx.groups():
+            cx.schedule(cx.state.last_s + self.gap_s, "quiet")
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         due = cx.state.last_s + self.gap_s

@@ -18,6 +18,9 @@ A = TypeVar("A", bound=Any)
 
 @frozen
 class DelayWithMapper(Stage, name="delay_with_mapper"):
+    free = ("waits",)
+    roles = True
+    late = (0, 1)
     """Port 1, if it is there, says when to begin."""
 
     mapper: Callable[[Any], Any]
@@ -171,6 +174,8 @@ def throttle_with_mapper(
 
 @frozen
 class TimeoutWithMapper(Stage, name="timeout_with_mapper"):
+    roles = True
+    late = (1, 2)
     """Port 1 is the first timeout and port 2 what follows when time is up; later timeouts are inner sequences."""
 
     catches = False

@@ -22,6 +22,7 @@ B = TypeVar("B")
 
 @frozen
 class ZipWithSequence(Linear, name="zip_with_iterable"):
+    free = ("second",)
     is_bound = True
     second: Sequence[Any]
 

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.operator import Operator, state_fields
+from reliable_rx.operator import Operator
+from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Plan
-from reliable_rx.rows import Report, Signature, signature
+from reliable_rx.report import Report
+from reliable_rx.rows import Signature, signature
 
 INSIDE = "/inner/"
 Manner = Mapping[str, Any]

@@ -19,12 +19,13 @@ from reliable_rx.arguments import cut
 from reliable_rx.errors import QueryRefused
 from reliable_rx.identity import content_hash
 from reliable_rx.limits import Limits
-from reliable_rx.operator import Linear, state_fields
+from reliable_rx.operator import Linear
 from reliable_rx.operators.combine import Merge
 from reliable_rx.operators.group import GroupBy
 from reliable_rx.operators.inner import FlatMap, MergeAll
 from reliable_rx.operators.linear import Filter, IgnoreElements, WhereKey
 from reliable_rx.operators.project import Map
+from reliable_rx.parameters import state_fields
 from reliable_rx.plan import NO_LIMITS, Plan, PlanNode
 from reliable_rx.query import Node, Query, SourceLeaf, SymbolLeaf
 from reliable_rx.refusal import refuse_foreign

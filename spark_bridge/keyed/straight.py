@@ -14,7 +14,7 @@ from typing import Any
 from hosting.engine import QueryEngine
 from reliable_rx.errors import QueryRefused
 from reliable_rx.instance import Instance
-from reliable_rx.operator import state_fields
+from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Plan
 from reliable_rx.rows import Signature
 from spark_bridge.keyed.editing import by_path, fitted

@@ -1,0 +1,251 @@
+"""Fitting a row to operators that were given something else since it was saved: other settings, other inputs.
+
+What is kept of an input goes by what that reads. So where inputs have changed places, the paths of what stands before
+them are those of the new places first, and then each operator that was given something else is asked whether it can
+adopt its state. One that cannot begins afresh, as all do that say nothing.
+
+Rejected: to let operators find out at their next step (a list may be shorter than the number of inputs by then), and to
+have hosts know which operators can go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from reliable_rx.parameters import state_fields
+from reliable_rx.settings import Before, Given, Inputs, Reads, Settings, given_in, given_to, matched
+from reliable_rx.stage import context
+
+if TYPE_CHECKING:
+    from reliable_rx.instance import Instance
+    from reliable_rx.plan import PlanNode
+    from reliable_rx.rows import Row, Signature
+    from reliable_rx.subject import Address
+
+GONE = "~"
+"""Before the path of what stood before an input that is no more."""
+NOTHING: tuple[Settings, Inputs] = ((), ())
+ByPath = Mapping[str, tuple[Settings, Inputs]]
+
+
+class Renaming:
+    """From the paths of before to those that the same operators have today."""
+
+    def __init__(self, outer: Renaming | None = None) -> None:
+        self.steps: list[list[tuple[str, str]]] = [] if outer is None else [*outer.steps]
+
+    def __call__(self, path: str) -> str:
+        for step in self.steps:
+            for old, new in step:
+                if path == old or path.startswith((f"{old}/", f"{old}:")):
+                    path = new + path[len(old) :]
+                    break
+        return path
+
+
+@dataclass(slots=True)
+class Fitted:
+    """A row that fits, and what is to be known besides."""
+
+    row: Row
+    saved: Signature
+    same_inputs: bool = True
+    anew: dict[str, str] = field(default_factory=dict)
+    """Why operators begin afresh, by path."""
+    adopted: list[tuple[PlanNode, Before]] = field(default_factory=list)
+
+
+class Refitting:
+    """What is known of the rows of queries that go over, outermost first."""
+
+    def __init__(self) -> None:
+        self.givens: dict[Address, ByPath] = {}
+        """What the operators of a row, and of sub-plans shared within, were given, where that is not what it is now."""
+        self.renamed: dict[Address, Renaming] = {}
+        self.anew: set[tuple[Address, str]] = set()
+        self.adopted: list[tuple[Instance, PlanNode, Before]] = []
+        self.untold: list[tuple[Instance, PlanNode]] = []
+        """The inputs that had ended before an operator began afresh, which has to be told."""
+
+    def placed(self, address: Address) -> Address:
+        """Return where a row is today that was saved under *address*."""
+        if not self.renamed:
+            return address
+        found = address[:1]
+        for at in range(1, len(address), 3):
+            kind, path, key = address[at : at + 3]
+            found = (*found, kind, self.path(found, path), key)
+        return found
+
+    def path(self, owner: Address, path: str) -> str:
+        """Return the path that what stood under *path* in a row has today."""
+        renaming = self.renamed.get(owner)
+        return path if renaming is None else renaming(path)
+
+    def before(self, instance: Instance, row: Row) -> ByPath | None:
+        """Return what the operators of *instance* were given when *row* was saved; None if that is what it is now."""
+        if len(row) > 5:  # a row of an earlier release does not say
+            given: Given = row[5]
+            if given == given_to(instance):
+                return None
+            found = self.givens[instance.address()] = {path: each for path, *each in given}  # type: ignore[misc]
+            return found
+        if not self.givens:
+            return None
+        owner = instance.parent
+        while owner is not None and owner.plan.reads is not None:
+            owner = owner.parent
+        return None if owner is None else self.givens.get(owner.address())
+
+    def fit(self, instance: Instance, row: Row, saved: Signature, given: ByPath | None) -> Fitted:
+        """Return *row*, saved under *saved* when its operators were *given* that, as it fits those of *instance*."""
+        outer = None if instance.parent is None else self.renamed.get(instance.parent.address())
+        renaming = Renaming(outer)
+        if outer is not None:
+            self.renamed[instance.address()] = renaming
+            saved = renamed_in(saved, renaming)
+        fitted = Fitted(row, saved)
+        if given is None:
+            return fitted
+        today = {path: (settings, inputs) for path, settings, inputs in given_in(instance.plan, instance.ops)}
+        before = {renaming(path): each for path, each in given.items()}
+        befores: dict[str, Before] = {}
+        for node in reversed(instance.plan.nodes):  # what reads before what is read
+            known, now = before.get(node.path, NOTHING), today.get(node.path, NOTHING)
+            if known == now or (node.path, node.op.name) not in (each[:2] for each in fitted.saved):
+                continue
+            found = compared(node, known, now, fitted)
+            if moves := moved(node, found, known[1], fitted):
+                renaming.steps.append(moves)
+                self.renamed[instance.address()] = renaming
+                last = Renaming()
+                last.steps.append(moves)
+                fitted.saved = renamed_in(fitted.saved, last)
+                before = {last(path): each for path, each in before.items()}
+            fitted.same_inputs = fitted.same_inputs and found.reads_the_same
+            if found.settings != dict(now[0]) or not found.reads_the_same:
+                befores[node.path] = found
+        self._adopt(instance, fitted, befores)
+        return fitted
+
+    def _adopt(self, instance: Instance, fitted: Fitted, befores: Mapping[str, Before]) -> None:
+        row, saved = fitted.row, fitted.saved
+        slots = [place for place in range(len(saved)) if saved[place][3]]
+        places = {saved[place][0]: place for place in range(len(saved))}
+        states = list(row[2])
+        for path, before in befores.items():
+            node, place = instance.plan.by_path[path], places[path]
+            op, at = instance.ops[node.index], slots.index(place) if place in slots else None
+            values = None if at is None else states[at]
+            if not row[0] >> place & 1 or (at is not None and values is None):
+                continue  # it did not run
+            fits = at is None or saved[place][2:4] == (op.version, state_fields(type(op)))
+            state = None if values is None or not fits else op.State(*values)
+            if not fits or not op.adopt(state, before):
+                fitted.anew[path] = "other parameters" if before.reads_the_same else other_inputs(node, before)
+                continue
+            fitted.adopted.append((node, before))
+            if at is not None:
+                states[at] = tuple(getattr(state, name) for name in saved[place][3])
+        fitted.row = (*row[:2], states, *row[3:])
+
+    def note(self, instance: Instance, fitted: Fitted) -> None:
+        """Remember what is to be done for *instance* when everything is back."""
+        address = instance.address()
+        self.anew.update((address, path) for path in fitted.anew)
+        self.adopted += [(instance, node, before) for node, before in fitted.adopted]
+
+    def finish(self) -> None:
+        """Let operators that have adopted a state go by what has changed."""
+        adopted, self.adopted = self.adopted, []
+        for instance, node, before in adopted:
+            op = instance.ops[node.index]
+            if not node.linear and instance.active & node.bit:
+                with instance.at_work():
+                    op.on_adopted(context(instance, node), before)
+
+    def tell(self) -> None:
+        """Tell operators that have begun afresh of the inputs that had ended before."""
+        untold, self.untold = self.untold, []
+        for instance, node in untold:
+            down = node.down
+            if down is not None and instance.active & down.bit and not instance.active & node.bit:
+                node.finish(instance, None)
+
+
+def other_inputs(node: PlanNode, before: Before) -> str:
+    return "another number of inputs" if len(node.inputs) != before.inputs else "other inputs"
+
+
+def renamed_in(saved: Signature, renaming: Renaming) -> Signature:
+    return tuple((renaming(path), *rest) for path, *rest in saved)  # type: ignore[misc]
+
+
+def compared(node: PlanNode, known: tuple[Settings, Inputs], now: tuple[Settings, Inputs], fitted: Fitted) -> Before:
+    """Return what *node* was given before, with its inputs as they are found again today."""
+    before, today = (each[1] if each else () for each in (known[1], now[1]))
+    if not before and not today:  # it had, and has, no more than one
+        ports: tuple[int | None, ...] = tuple(range(len(node.inputs)))
+        return Before(dict(known[0]), ports, len(ports))
+    if not before or not today:
+        ports = tuple(None if port else 0 for port in range(len(node.inputs)))
+        return Before(dict(known[0]), ports, len(before) or 1)
+    if not node.op.roles:
+        ports = matched(before, today)
+    else:
+        ports = tuple(port if goes_on(node, port, known[1], today, fitted) else None for port in range(len(today)))
+    return Before(dict(known[0]), ports, len(before))
+
+
+def goes_on(node: PlanNode, port: int, before: Inputs, today: Sequence[Reads], fitted: Fitted) -> bool:
+    """Whether an input with a part of its own is that of before; one that had ended and reads another source is not."""
+    if not before or port >= len(before[1]):
+        return False
+    same = before[1][port][0] == today[port][0] or port in node.op.late  # type: ignore[attr-defined]
+    return same or runs_under(tuple(heads(node.path, port, before[0], fitted.saved)), fitted)
+
+
+def moved(node: PlanNode, found: Before, inputs: Inputs, fitted: Fitted) -> list[tuple[str, str]]:
+    """Return from which paths to which those have gone that stand before the inputs of *node*."""
+    if not inputs:
+        return []
+    depth, before = inputs
+    places = {old: port for port, old in enumerate(found.ports) if old is not None}
+    moves: list[tuple[str, str]] = []
+    for old in range(len(before)):
+        new, tops = places.get(old), tuple(heads(node.path, old, depth, fitted.saved))
+        if new != old:
+            moves += ((top, target(node.path, new, top)) for top in tops)
+    return moves
+
+
+def runs_under(tops: tuple[str, ...], fitted: Fitted) -> bool:
+    """Whether anything ran under the paths *tops* when the row was saved."""
+    under = tuple(f"{top}{sign}" for top in tops for sign in "/:")
+    active = fitted.row[0]
+    return any(
+        active >> place & 1 and (each[0] in tops or each[0].startswith(under))
+        for place, each in enumerate(fitted.saved)
+    )
+
+
+def heads(path: str, port: int, depth: int, saved: Signature) -> Iterator[str]:
+    """Yield the paths under which an input of the operator at *path* stands: its own, or those of the first's chain."""
+    if port:
+        yield f"{path}:{port}"
+        return
+    level = path.rpartition("/")[0]
+    place = next(place for place, each in enumerate(saved) if each[0] == path)
+    chain = [each[0] for each in saved[:place] if each[0].rpartition("/")[0] == level]
+    yield from chain[-depth:]
+
+
+def target(path: str, port: int | None, top: str) -> str:
+    """Return where *top*, of an input of the operator at *path*, is where that is read at *port* now."""
+    level = path.rpartition("/")[0]
+    if port is None:
+        return f"{GONE}{top}"
+    inside = "" if top.startswith(f"{path}:") else f"/{top[len(level) + 1 :]}"
+    return f"{path}:{port}{inside}" if port else f"{level}{inside}"

@@ -1,0 +1,177 @@
+"""What an edit of numbers, durations and inputs does, as examples: what `docs/how-to/edit-a-query.md` tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from edited_pairs import keyed, lists
+from edited_world import WAYS, Played, play
+
+import reliable_rx as rx
+from reliable_rx.operator import Context, Linear, Stage
+from reliable_rx.parameters import frozen
+from reliable_rx.query import apply
+
+a, b, c = rx.source("a"), rx.source("b"), rx.source("c")
+IN_EACH_WAY = pytest.mark.parametrize("way", [way for way in WAYS if way != "behind a kill"])
+
+
+def of_a(before: Any, after: Any, first: int, last: int, way: str = WAYS[0]) -> Played:
+    """Play the numbers from 1 to *first* into *before*, and those up to *last* into *after*."""
+    numbers = [("a", number) for number in range(1, last + 1)]
+    return play(before, after, way, numbers[:first], [*numbers[first:], ("a", None)])
+
+
+SIZES: dict[str, tuple[Any, Any, int, int, list[Any]]] = {
+    "a list that is too long by now closes with what it has": (
+        a.buffer_with_count(4), a.buffer_with_count(2), 3, 6, [[1, 2, 3], [4, 5], [6]],
+    ),
+    "so do lists that overlap": (
+        a.buffer_with_count(4, 1), a.buffer_with_count(2, 1), 3, 6, [[1, 2, 3], [2, 3], [3, 4], [4, 5], [5, 6], [6]],
+    ),
+    "one that is too short goes on": (a.buffer_with_count(2), a.buffer_with_count(4), 1, 6, [[1, 2, 3, 4], [5, 6]]),
+    "and a window": (
+        lists(a.window_with_count(4)), lists(a.window_with_count(2)), 3, 6, [[1, 2, 3], [4, 5], [6]],
+    ),
+    "take counts on": (a.take(10), a.take(5), 3, 9, [4, 5]),
+    "and has had enough": (a.take(10), a.take(2), 3, 9, []),
+    "skip counts on": (a.skip(10), a.skip(4), 3, 6, [5, 6]),
+    "or lets pass already": (a.skip(2), a.skip(9), 3, 6, [4, 5, 6]),
+    "what is held back comes": (a.skip_last(3), a.skip_last(1), 3, 5, [1, 2, 3, 4]),
+    "fewer of the last": (a.take_last(5), a.take_last(2), 3, 6, [5, 6]),
+    "more of the last": (a.take_last(2), a.take_last(4), 3, 4, [2, 3, 4]),
+    "an element that is still to come": (a.element_at(9), a.element_at(4), 3, 9, [5]),
+    "one that has gone by is counted from the edit": (a.element_at(9), a.element_at(1), 3, 9, [5]),
+    "a total goes on": (a.scan(lambda t, x: t + x, 0), a.scan(lambda t, x: t + x, 100), 3, 4, [10]),
+    "one of another kind begins afresh": (a.scan(lambda t, x: t + x, 0), a.scan(lambda t, x: [*t, x], []), 3, 4, [[4]]),
+}  # fmt: skip
+
+
+@IN_EACH_WAY
+@pytest.mark.parametrize("what", SIZES)
+def test_another_number_of_elements(what: str, way: str) -> None:
+    """What is kept counts on, nothing that is held is lost, and no list grows past its size."""
+    before, after, first, last, expected = SIZES[what]
+    assert of_a(before, after, first, last, way).after == expected
+
+
+def test_a_window_that_is_open_closes_at_its_own_end() -> None:
+    """Windows of the clock have their bounds as a key, and what is in one lies between them."""
+    played = of_a(keyed(a.tumbling_window(10.0)), keyed(a.tumbling_window(4.0)), 3, 12)
+    assert played.after == [
+        ((4.0, 8.0), [4, 5, 6, 7]), ((0.0, 10.0), [1, 2, 3, 4, 5, 6, 7, 8, 9]), ((8.0, 12.0), [8, 9, 10, 11]),
+        ((12.0, 16.0), [12]),
+    ]  # fmt: skip
+
+
+def test_windows_by_a_timer_begin_anew_at_the_edit() -> None:
+    """Lists and windows of so many seconds close with what they have, and the next begin at once."""
+    expected = [[1, 2, 3], [4, 5], [6, 7], []]
+    assert of_a(a.buffer_with_time(10.5), a.buffer_with_time(2.5), 3, 7).after == expected
+    before, after = lists(a.window_with_time(10.5)), lists(a.window_with_time(2.5))
+    assert of_a(before, after, 3, 7).after == expected
+
+
+PREFIX = [("a", 1), ("b", 10), ("c", 100), ("a", 2)]
+INPUTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...], list[Any], list[Any]]] = {
+    "a merge with one more": (rx.merge, (a, b), (a, b, c), [("a", None), ("b", None), ("c", 101)], [101]),
+    "a merge with one fewer": (rx.merge, (a, b, c), (a, b), [("c", 101), ("a", None), ("b", 11)], [11]),
+    "a zip with one more": (rx.zip, (a, b), (a, b, c), [("c", 101), ("b", 11)], [(2, 11, 101)]),
+    "a zip with one fewer": (rx.zip, (a, c, b), (a, c), [("c", 101)], [(2, 101)]),
+    "a zip of what had waited": (rx.zip, (a, b, rx.never()), (a, b), [], [(1, 10)]),
+    "a zip of another": (rx.zip, (a, b), (a, c), [("c", 101)], [(2, 101)]),
+    "a zip that is exchanged": (rx.zip, (a, b), (b, a), [("b", 11)], [(11, 2)]),
+    "the latest of one more": (rx.combine_latest, (a, b), (a, b, c), [("a", 3), ("c", 101)], [(3, 10, 101)]),
+    "the latest, exchanged": (rx.combine_latest, (a, b), (b, a), [("b", 11)], [(11, 2)]),
+    "one that had won goes on": (rx.amb, (a, b), (c, b, a), [("b", 11), ("a", 3)], [3]),
+    "one that had won is no more": (rx.amb, (a, b), (c, b), [("b", 11), ("c", 101)], [11]),
+    "what is being read": (rx.concat, (a, b), (c, a, b), [("c", 101), ("a", 3), ("a", None), ("b", 11)], [3, 11]),
+}
+
+
+@IN_EACH_WAY
+@pytest.mark.parametrize("what", INPUTS)
+def test_other_inputs(what: str, way: str) -> None:
+    """What is kept of an input goes by what that reads, wherever it is read now."""
+    build, was, now, rest, expected = INPUTS[what]
+    assert play(build(*was), build(*now), way, PREFIX, rest).after == expected
+
+
+@IN_EACH_WAY
+def test_what_stands_before_an_input_goes_with_it(way: str) -> None:
+    """Its state has the path of its new place, and the rows of its groups have, too."""
+
+    def counted(source: Any) -> Any:
+        return source.group_by(lambda x: x % 2).flat_map(lambda group: group.scan(lambda n, _: n + 1, 0))
+
+    before, after = rx.merge(counted(a), counted(b)), rx.merge(counted(c), counted(b), counted(a))
+    played = play(before, after, way, PREFIX, [("a", 4), ("b", 12), ("c", 8), ("a", 6)])
+    assert played.after == [2, 2, 1, 3]
+    assert played.report is None or not played.report.dropped
+
+
+@frozen
+class Every(Linear, name="every"):
+    """Passes each n-th element: an operator that says nothing of edits."""
+
+    count: int
+
+    @dataclass(slots=True)
+    class State:
+        seen: int = 0
+
+    def on_next(self, state: State, value: Any, out: list[Any]) -> None:
+        state.seen += 1
+        if state.seen == self.count:
+            state.seen = 0
+            out.append(value)
+
+
+@frozen
+class Together(Stage, name="together"):
+    """Emits what all inputs have emitted, when all have ended: another one."""
+
+    @dataclass(slots=True)
+    class State:
+        items: list[Any] = field(default_factory=list)
+        ended: int = 0
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        cx.state.items.append(value)
+
+    def on_completed(self, cx: Context, port: int) -> None:
+        cx.state.ended += 1
+        if cx.state.ended == len(cx.node.inputs):  # type: ignore[attr-defined]
+            cx.emit(cx.state.items)
+            cx.complete()
+
+
+@IN_EACH_WAY
+def test_an_operator_that_says_nothing_begins_afresh(way: str) -> None:
+    """With other parameters, or another number of inputs; the report says why. One that had ended is not waited for."""
+    played = of_a(Every(5)(a), Every(2)(a), 3, 7, way)
+    assert played.after == [5, 7] and str(played.report) in ("fresh: /every (other parameters)", "None")
+    before, after = apply(Together(), a, b.take(1)), apply(Together(), a, b.take(1), c)
+    rest = [("a", 3), ("c", 101), ("a", None), ("c", None)]
+    played = play(before, after, way, PREFIX, rest)
+    assert (played.after, played.status) == ([[3, 101]], "completed")
+    assert played.report is None or "fresh: /together (another number of inputs)" in str(played.report)
+
+
+def test_a_function_is_no_parameter() -> None:
+    """What is kept stays what it was, whatever is asked of the next elements."""
+    played = of_a(Every(5)(a.map(lambda x: x)), Every(5)(a.map(lambda x: -x)), 3, 7)
+    assert played.after == [-5] and str(played.report) == "kept: /every"
+
+
+@IN_EACH_WAY
+def test_another_source_that_has_ended(way: str) -> None:
+    """A query that reads it from the edit on is told of its end, and gives what it has."""
+    if way == "by another Python":
+        pytest.skip("it is an edit behind the step to another Python")
+    played = play(a.merge(c.take(1)).count(), b.merge(c.take(1)).count(), way, [*PREFIX, ("b", None)], [])
+    assert (played.after, played.status) == ([3], "completed")
+    assert play(a.count(), b.count(), way, [*PREFIX, ("b", None)], []).after == [2]

@@ -1,0 +1,101 @@
+"""An edit of what an operator is given, beside its functions: other numbers and durations, other inputs.
+
+Each pair of `edited_pairs` is edited in both directions, half-way through its input, in every way in which a query can
+go over. All ways give the same; a query ends when its inputs have; nothing that is held grows beyond what a query that
+was never edited holds; and what the report calls fresh is what a query gives that begins at the edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+from edited_pairs import INPUTS, NOT_BY_ANOTHER_PYTHON, PARAMETERS, TUPLES
+from edited_world import SOURCES, WAYS, Played, Step, alone, play, replayed
+from lanes import every_of
+
+import reliable_rx as rx
+
+FEW, MANY = 14, 42
+
+
+def steps(*sources: str, since: int, count: int) -> list[Step]:
+    """Return *count* elements of *sources*, one after the other, counted from *since*."""
+    return [(sources[number % len(sources)], since + number) for number in range(count)]
+
+
+def ends(*sources: str) -> list[Step]:
+    return [(source, None) for source in sources]
+
+
+def in_all_ways(before: Any, after: Any, prefix: list[Step], rest: list[Step], ways: Sequence[str] = WAYS) -> Played:
+    """Return what comes of an edit, which is the same in all ways."""
+    found = [play(before, after, way, prefix, rest) for way in ways if way != "behind a kill"]
+    found.append(replayed(before, after, prefix, rest))
+    first = found[0]
+    for each in found[1:]:
+        assert (each.before, each.after, each.status) == (first.before, first.after, first.status)
+        assert each.report is None or first.report is None or is_same(each.report, first.report), str(each.report)
+    return first
+
+
+def is_same(one: Any, other: Any) -> bool:
+    return (set(one.fresh), set(one.dropped), one.why) == (set(other.fresh), set(other.dropped), other.why)
+
+
+ROWS = [(name, *pair) for name, (_, *pairs) in PARAMETERS.items() for one in pairs for pair in (one, one[::-1])]
+
+
+@pytest.mark.parametrize(("name", "was", "now", "count"), every_of(7, [(*row, n) for row in ROWS for n in (3, 5)]))
+def test_a_parameter_is_edited(name: str, was: Any, now: Any, count: int) -> None:
+    """Nothing raises or hangs, no list grows without bound, and what is fresh is like a query that begins there."""
+    build = PARAMETERS[name][0]
+    source = rx.source("a")
+    before, after = build(source, was), build(source, now)
+    prefix, rest = steps("a", since=1, count=count), steps("a", since=count + 1, count=FEW)
+    if alone(before, prefix).status != "running":
+        return
+    played = in_all_ways(before, after, prefix, [*rest, *ends("a")])
+    begun = alone(after, [*prefix, *rest, *ends("a")])
+    assert played.status == begun.status == "completed"
+    more = [*steps("a", since=count + 1, count=MANY), *ends("a")]
+    largest = sum(alone(each, [*prefix, *more]).largest for each in (before, after))
+    assert play(before, after, WAYS[0], prefix, more).largest <= largest + count + 3
+    if played.report is not None and played.report.fresh:
+        assert played.after == alone(after, [*rest, *ends("a")]).after
+    elif name in ("buffers", "windows"):
+        assert [value for each in (*played.before, *played.after) for value in each] == list(range(1, count + FEW + 1))
+
+
+EDITS = ("one more", "one fewer", "exchanged", "one before", "another", "all others")
+ENDED = {"none has": (), "the first has": ("a",), "the second has": ("b",)}
+
+
+@pytest.mark.parametrize(("name", "edit", "ended"), every_of(11, product(INPUTS, EDITS, ENDED)))
+def test_inputs_are_edited(name: str, edit: str, ended: str) -> None:
+    """All ways agree, and the query ends with its inputs; one that had ended before the edit is not waited for."""
+    build, (a, b, c) = INPUTS[name], map(rx.source, SOURCES)
+    was, now = {
+        "one more": ((a, b), (a, b, c)),
+        "one fewer": ((a, b, c), (a, b)),
+        "exchanged": ((a, b), (b, a)),
+        "one before": ((a, b), (c, a, b)),
+        "another": ((a, b), (a, c)),
+        "all others": ((a, b), (c,)),
+    }[edit]
+    over = ENDED[ended]
+    prefix = [*steps(*SOURCES, since=1, count=5), *ends(*over)]
+    left = [source for source in SOURCES if source not in over]
+    rest = [*steps(*left, since=100, count=9), *ends(*left)]
+    if alone(build(*was), prefix).status != "running":
+        return  # it had ended, and begins afresh whatever was edited
+    ways = WAYS[:-1] if name in NOT_BY_ANOTHER_PYTHON and over else WAYS
+    played = in_all_ways(build(*was), build(*now), prefix, rest, ways)
+    begun = alone(build(*now), rest, over)
+    assert played.status == "completed" or begun.status == "running" == alone(build(*now), [*prefix, *rest]).status
+    if played.report is not None and set(played.report.fresh) & set(played.report.why):
+        assert played.after == begun.after
+    elif name in TUPLES:
+        assert {len(each) for each in played.after} <= {len(now)}
