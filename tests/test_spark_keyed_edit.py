@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,18 @@ EDITS: dict[str, tuple[Inside, Inside]] = {
     "an ended group": (
         lambda g: total(g).pipe(ops.take(1)),
         lambda g: total(g).pipe(ops.take(1), ops.buffer_with_count(1)),
+    ),
+    "a chain of fewer": (lambda g: total(g).pipe(ops.take(9)), lambda g: total(g).pipe(ops.take(2))),
+    "a chain of shorter lists": (
+        lambda g: g.pipe(ops.map(itemgetter(2)), ops.take_last(9)),
+        lambda g: g.pipe(ops.map(itemgetter(2)), ops.take_last(1)),
+    ),
+    "a chain whose total is of another kind": (
+        total, lambda g: g.pipe(ops.scan(lambda a, e: [*a, e[2]], list[int]())),
+    ),
+    "more, of shorter lists": (
+        lambda g: total(g).pipe(ops.window_with_count(9), ops.merge_all(), ops.buffer_with_count(9)),
+        lambda g: total(g).pipe(ops.window_with_count(2), ops.merge_all(), ops.buffer_with_count(1)),
     ),
     "nothing kept": (lambda g: g.pipe(ops.map(lambda e: e[2])), lambda g: g.pipe(ops.map(lambda e: -e[2]))),
 }  # fmt: skip

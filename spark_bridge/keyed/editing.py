@@ -17,6 +17,7 @@ from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Plan
 from reliable_rx.report import Report
 from reliable_rx.rows import Signature, signature
+from reliable_rx.settings import Before, settings_of
 
 INSIDE = "/inner/"
 Manner = Mapping[str, Any]
@@ -86,7 +87,7 @@ def stateful(signatures: Iterable[Signature], *, inside: bool) -> dict[str, tupl
     every = (entry for each in signatures for entry in each)
     return {
         path: (name, version, fields)
-        for path, name, version, fields in every
+        for path, name, version, fields, *_ in every
         if fields and (INSIDE in path or not inside)
     }
 
@@ -98,7 +99,7 @@ def signatures_of(plan: Plan) -> list[Signature]:
 
 
 def fitted(shape: Signature, fields: Mapping[str, Any], op: Operator, path: str) -> Any:
-    """Return the state of *op* out of what was kept under *path*; a fresh one if nothing was.
+    """Return the state of *op* out of what was kept under *path*; a fresh one if nothing was, or it cannot adopt that.
 
     *Raises* `CheckpointRefused` naming the path.
     """
@@ -108,10 +109,13 @@ def fitted(shape: Signature, fields: Mapping[str, Any], op: Operator, path: str)
     values = fields if kept[2] == op.version else type(op).migrate(kept[2], dict(fields))
     if kept[2] == op.version and kept[3] != state_fields(type(op)):
         raise unreadable(path, op.name, op.version, kept[3], state_fields(type(op)))
-    return op.State(**values)  # type: ignore[misc]
+    state = op.State(**values)  # type: ignore[misc]
+    settings = kept[4] if len(kept) > 4 else settings_of(op)
+    same = settings == settings_of(op) or op.adopt(state, Before(dict(settings), (0,), 1))
+    return state if same else op.initial()
 
 
 def by_path(shape: Signature, flat: Iterable[Any]) -> dict[str, dict[str, Any]]:
     """Return the fields of a chain's row, which lie one behind the other, by operator."""
     values = iter(flat)
-    return {path: {name: next(values) for name in fields} for path, _, _, fields in shape}
+    return {path: {name: next(values) for name in fields} for path, _, _, fields, *_ in shape}

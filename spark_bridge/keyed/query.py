@@ -30,6 +30,7 @@ from reliable_rx.plan import NO_LIMITS, Plan, PlanNode
 from reliable_rx.query import Node, Query, SourceLeaf, SymbolLeaf
 from reliable_rx.refusal import refuse_foreign
 from reliable_rx.rows import Signature
+from reliable_rx.settings import settings_of
 from reliable_rx.symbols import Symbol
 from spark_bridge.keyed.editing import signatures_of
 
@@ -287,10 +288,16 @@ def own_chain(plan: Plan) -> Chain | None:
 
 
 def shape_of(chain: Plan, plan: Plan) -> Signature:
-    """Return the signature of a chain's row: what keeps something, under the paths that it has in *plan*."""
+    """Return the signature of a chain's row: what keeps something, under the paths that it has in *plan*.
+
+    Each entry has a fifth part, the settings that a state depends on: a chain's row has no place for them.
+    """
     paths = {id(node.op): node.path for node in plan.nodes}
     kept = [node.op for node in chain.slots]
-    return tuple((paths[id(op)], op.name, op.version, state_fields(type(op))) for op in kept)
+    return tuple(
+        (paths[id(op)], op.name, op.version, state_fields(type(op)), settings_of(op))  # type: ignore[misc]
+        for op in kept
+    )
 
 
 def linear_chain(node: PlanNode) -> list[Any] | None:
