@@ -58,6 +58,7 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "take_last_buffer": (lambda s, n: s.take_last_buffer(n), (5, 2)),
     "skip_last": (lambda s, n: s.skip_last(n), (4, 1)),
     "element_at": (lambda s, n: s.element_at_or_default(n, -1), (9, 6), (9, 1)),
+    "element_at, which fails": (lambda s, n: s.element_at(n), (9, 6), (9, 1)),
     "take_while_indexed": (lambda s, n: s.take_while_indexed(lambda x, i: i < 9, inclusive=n), (True, False)),
     "default_if_empty": (lambda s, n: s.default_if_empty(n), (1, 2)),
     "last_or_default": (lambda s, n: s.last_or_default(default_value=n), (1, 2)),
@@ -86,8 +87,16 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "timeout": (lambda s, n: s.timeout(n), (50.0, 20.0)),
     "take_with_time": (lambda s, n: s.take_with_time(n), (9.0, 2.0)),
     "skip_with_time": (lambda s, n: s.skip_with_time(n), (9.0, 2.0)),
+    "take_until_with_time": (lambda s, n: s.take_until_with_time(n), (9.0, 2.0)),
+    "skip_until_with_time": (lambda s, n: s.skip_until_with_time(n), (9.0, 2.0)),
     "take_last_with_time": (lambda s, n: s.take_last_with_time(n), (9.0, 2.0)),
     "skip_last_with_time": (lambda s, n: s.skip_last_with_time(n), (9.0, 2.0)),
+    "join_within": (lambda s, n: s.join_within(s.map(lambda x: x), lambda x: x % 3, within_s=n), (9.0, 2.0)),
+    "retry_with_backoff": (
+        lambda s, n: s.map(lambda x: x).retry_with_backoff(n[0], first_s=n[1], max_s=9.0),
+        ((9, 1.0), (2, 5.0)), ((None, 1.0), (1, 1.0)),
+    ),
+    "replay of a selector": (lambda s, n: s.replay(buffer_size=n, mapper=lambda r: r.map(lambda x: x)), (4, 1)),
     "merge of so many": (lambda s, n: waits(s).merge(max_concurrent=n), (1, 3), (4, 2)),
     "replay": (lambda s, n: s.replay(buffer_size=n).ref_count().map(lambda x: x), (4, 1)),
     "a part of each group": (lambda s, n: s.group_by(lambda x: x % 2).flat_map(lambda g: g.take(n)), (9, 1), (3, 4)),
@@ -101,6 +110,11 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "zip_with_iterable": (lambda s, n: s.zip_with_iterable([0] * n), (30, 7), (9, 2)),
 }  # fmt: skip
 
+ELSEWHERE = {
+    "Idle": "it is what a selector of group_by makes, with a ttl_s",
+    "MapAsync": "its parameters are of calls to come, which an engine alone does not make",
+    "DelayWithMapper": "whether it waits follows from how many arguments it was given",
+}
 INPUTS: dict[str, Build] = {
     "merge": rx.merge,
     "concat": rx.concat,

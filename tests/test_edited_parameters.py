@@ -7,16 +7,20 @@ was never edited holds; and what the report calls fresh is what a query gives th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
 from itertools import product
 from typing import Any
 
 import pytest
-from edited_pairs import INPUTS, NOT_BY_ANOTHER_PYTHON, PARAMETERS, TUPLES
+from edited_pairs import ELSEWHERE, INPUTS, NOT_BY_ANOTHER_PYTHON, PARAMETERS, TUPLES
 from edited_world import SOURCES, WAYS, Played, Step, alone, play, replayed
 from lanes import every_of
 
 import reliable_rx as rx
+from reliable_rx.operator import Operator, Stage
+from reliable_rx.query import walk
 
 FEW, MANY = 14, 42
 
@@ -99,3 +103,28 @@ def test_inputs_are_edited(name: str, edit: str, ended: str) -> None:
         assert played.after == begun.after
     elif name in TUPLES:
         assert {len(each) for each in played.after} <= {len(now)}
+
+
+NUMBERS = re.compile(r"\b(int|float|bool|Relative|Time|RelativeTime|Evict|CatchUp)\b")
+
+
+def kinds(kind: type[Operator] = Operator) -> Iterator[type[Operator]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from kinds(each)
+
+
+def test_no_operator_is_forgotten() -> None:
+    """Whatever keeps something, and has a number or duration, or several inputs that are alike, is edited above."""
+    source, other = rx.source("a"), rx.source("b")
+    builds = [build(source, value) for build, *pairs in PARAMETERS.values() for pair in pairs for value in pair]
+    edited = {type(node.op) for query in builds for node in walk(query.node)}
+    several = {type(node.op) for build in INPUTS.values() for node in walk(build(source, other).node)}
+    for kind in dict.fromkeys(kinds()):
+        if not (kind.name and kind.__module__.startswith("reliable_rx.") and is_dataclass(kind)):
+            continue
+        given = [each for each in fields(kind) if "Callable" not in str(each.type) and NUMBERS.search(str(each.type))]
+        if "inputs" in (each.name for each in given):
+            assert kind in several, kind
+        elif given and (kind.State is not None or issubclass(kind, Stage)):
+            assert kind in edited or kind.__name__ in ELSEWHERE, kind
