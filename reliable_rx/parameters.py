@@ -15,10 +15,13 @@ from datetime import datetime, timedelta
 from numbers import Integral, Real
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
+from weakref import WeakKeyDictionary
 
 Kind = TypeVar("Kind")
 CONTAINERS = (list, tuple, dict, set, frozenset)
 NEVER_SETTINGS = ("scheduler", "inputs")
+NAMES = WeakKeyDictionary[Any, tuple[str, ...]]()
+"""What `names_of` has found: a plan for queries that are alike asks for each row."""
 
 
 @dataclass_transform(eq_default=False, frozen_default=True)
@@ -98,9 +101,13 @@ def plain_settings(op: Any) -> dict[str, Any]:
 
 def names_of(kind: Any) -> tuple[str, ...]:
     """Name the parameters of a kind of operator that may be settings."""
-    left_out = {*NEVER_SETTINGS, *kind.free}
-    found = fields(kind) if is_dataclass(kind) else ()
-    return tuple(each.name for each in found if each.name[0] != "_" and each.name not in left_out)
+    known = NAMES.get(kind)
+    if known is None:
+        left_out = {*NEVER_SETTINGS, *kind.free}
+        found = fields(kind) if is_dataclass(kind) else ()
+        known = tuple([each.name for each in found if each.name[0] != "_" and each.name not in left_out])
+        NAMES[kind] = known
+    return known
 
 
 def plain(value: Any) -> Any:
@@ -109,6 +116,8 @@ def plain(value: Any) -> Any:
     >>> plain(timedelta(minutes=1)), plain(2), plain([1]), plain(len)
     (60.0, 2, 'list', None)
     """
+    if type(value) in (int, float, str) and value == value:
+        return value
     if isinstance(value, str):
         return str(value)
     if isinstance(value, timedelta):

@@ -162,8 +162,8 @@ class Plan:
         self.nodes: list[PlanNode] = []
         self.signature: tuple[tuple[str, str, int, tuple[str, ...]], ...] | None = None
         self.number = 0  # what a host calls this plan's signature
-        self.given: Any = None  # what its operators were given, and whether a row has to be asked: see `settings`
-        self.asked = False
+        self.given: tuple[Any, ...] | None = None  # to its operators: see `settings`
+        self.asked: tuple[Any, ...] = ()  # which of these each row says
         self.slots: list[PlanNode] = []
         self.reads = symbol
         self.fed_within = fed_within

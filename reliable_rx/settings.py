@@ -71,11 +71,22 @@ def given_to(instance: Instance) -> Given:
     plan = instance.plan
     if plan.given is None:
         plan.given = tuple(each for part in parts_of(plan) for each in given_in(part, part.operators))
-        plan.asked = plan.alike is not None and any(map(may_differ, plan.nodes))
-    return tuple(given_in(plan, instance.ops)) if plan.asked else plan.given
+        plan.asked = asked_of(plan) if plan.alike is not None else ()
+    if not plan.asked:
+        return plan.given
+    ops = instance.ops
+    return tuple(
+        (path, settings_of(ops[index]) if differs else (), inputs) for index, path, differs, inputs in plan.asked
+    )
 
 
-def may_differ(node: PlanNode) -> bool:
+def asked_of(plan: Plan) -> tuple[tuple[int, str, bool, Inputs], ...]:
+    """Return the operators that each row of *plan*, which runs queries that are alike, was given others of."""
+    found = [(node.index, node.path, differs(node), inputs_in(node, node.op)) for node in plan.nodes]
+    return tuple([each for each in found if each[2] or each[3]]) if any(each[2] for each in found) else ()
+
+
+def differs(node: PlanNode) -> bool:
     kind = type(node.op)
     return keeps_anything(node.op) and bool(names_of(kind) or kind.settings is not Operator.settings)
 
@@ -92,9 +103,13 @@ def parts_of(plan: Plan) -> Iterator[Plan]:
 def given_in(plan: Plan, ops: Operators) -> Iterator[tuple[str, Settings, Inputs]]:
     for node, op in zip(plan.nodes, ops, strict=True):
         settings = settings_of(op) if keeps_anything(op) else ()
-        inputs = inputs_of(node) if len(node.inputs) > 1 or (node.inputs and takes_any(op)) else ()
+        inputs = inputs_in(node, op)
         if settings or inputs:
             yield node.path, settings, inputs
+
+
+def inputs_in(node: PlanNode, op: Operator) -> Inputs:
+    return inputs_of(node) if len(node.inputs) > 1 or (node.inputs and takes_any(op)) else ()
 
 
 def takes_any(op: Operator) -> bool:
