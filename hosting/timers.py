@@ -12,12 +12,25 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Hashable
+from typing import Any
 
 from reliable_rx.instance import Instance, Timer
 from reliable_rx.plan import PlanNode
 from reliable_rx.waiting import wait
 
 SWEEP_MIN = 64
+
+
+class Resumed(list[Any]):
+    """A timer that is set again as it was: one of its number may be there, and nothing else of the two is compared."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: Timer) -> bool:
+        return (self[0], self[1]) < (other[0], other[1])
+
+    def __gt__(self, other: Timer) -> bool:
+        return (self[0], self[1]) > (other[0], other[1])
 
 
 class Timers:
@@ -125,6 +138,6 @@ class Clock:
         return timer
 
     def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> Timer:
-        timer: Timer = [due, order, instance, node, tag]
+        timer = Resumed((due, order, instance, node, tag))
         self.timers.push(timer)
         return timer

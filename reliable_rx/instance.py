@@ -98,6 +98,8 @@ class Instance:
             self.timers = None
         else:
             self._let_go(self.plan.root, force=True)
+            for hub in self.plan.hub_nodes:  # what stands before one is none of the root's, and may run without it
+                self._let_go(hub, force=True)
 
     @property
     def row_key(self) -> Any:
