@@ -67,8 +67,7 @@ class Watermark:
         self.time = -INFINITE
         self.marks: dict[tuple[str, str], Mark] = {}
         self.members: dict[EventClock, None] = {}
-        self.is_sorted = True
-        """Whether the members are in the order of their queries, in which a process that begins now has them."""
+        self.is_sorted = True  # the members are in the order of their queries, as in a process that begins now
         self.keyed: dict[Callable[[Any], Any], dict[Any, dict[EventClock, None]]] = {}
         self.alarm: Timer | None = None
         self.over: dict[str, Exception | None] = {}
@@ -327,8 +326,7 @@ class Watermarks:
         self.engine = engine
         self.by_name: dict[str, Watermark] = {}
         self.by_source: dict[str, list[Watermark]] = {}
-        self.runs = 0
-        """How many runs of events have been given to the watermarks."""
+        self.runs = 0  # of events that have been given to the watermarks
         self.ahead: deque[Ahead] = deque(maxlen=AHEAD_MAX)
         """What a host has still to tell, also of queries that have ended since."""
 
