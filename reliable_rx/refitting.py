@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from reliable_rx.errors import described
+from reliable_rx.interrupts import let_through
 from reliable_rx.parameters import state_fields
 from reliable_rx.settings import Before, Given, Inputs, Reads, Settings, given_in, given_to, matched
-from reliable_rx.stage import context
+from reliable_rx.stage import context, finish_node
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
@@ -68,6 +70,7 @@ class Refitting:
         self.adopted: list[tuple[Instance, PlanNode, Before]] = []
         self.untold: list[tuple[Instance, PlanNode]] = []
         """The inputs that had ended before an operator began afresh, which has to be told."""
+        self.failed: list[tuple[Instance, PlanNode, Exception]] = []
 
     def placed(self, address: Address) -> Address:
         """Return where a row is today that was saved under *address*."""
@@ -143,8 +146,9 @@ class Refitting:
                 continue  # it did not run
             fits = at is None or saved[place][2:4] == (op.version, state_fields(type(op)))
             state = None if values is None or not fits else op.State(*values)
-            if not fits or not op.adopt(state, before):
-                fitted.anew[path] = "other parameters" if before.reads_the_same else other_inputs(node, before)
+            why_not = refused(op, state, before) if fits else ""
+            if why_not is not None:
+                fitted.anew[path] = why_not or reason(node, before)
                 continue
             fitted.adopted.append((node, before))
             if at is not None:
@@ -163,11 +167,17 @@ class Refitting:
         for instance, node, before in adopted:
             op = instance.ops[node.index]
             if not node.linear and instance.active & node.bit:
-                with instance.at_work():
-                    op.on_adopted(context(instance, node), before)
+                try:
+                    with instance.at_work():
+                        op.on_adopted(context(instance, node), before)
+                except BaseException as raised:
+                    self.failed.append((instance, node, instance.world.blame(raised)))
 
     def tell(self) -> None:
-        """Tell operators that have begun afresh of the inputs that had ended before."""
+        """Tell operators that have begun afresh of the inputs that had ended before; fail those that cannot go on."""
+        failed, self.failed = self.failed, []
+        for instance, node, error in failed:
+            finish_node(instance, node, error)
         untold, self.untold = self.untold, []
         for instance, node in untold:
             down = node.down
@@ -175,7 +185,18 @@ class Refitting:
                 node.finish(instance, None)
 
 
-def other_inputs(node: PlanNode, before: Before) -> str:
+def refused(op: Any, state: Any, before: Before) -> str | None:
+    """Ask *op* to adopt *state*; None if it has, else why it has not: what it raises, if it does."""
+    try:
+        return None if op.adopt(state, before) else ""
+    except BaseException as raised:
+        let_through(raised)
+        return f"adopt: {described(raised)}"
+
+
+def reason(node: PlanNode, before: Before) -> str:
+    if before.reads_the_same:
+        return "other parameters"
     return "another number of inputs" if len(node.inputs) != before.inputs else "other inputs"
 
 

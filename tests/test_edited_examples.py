@@ -167,6 +167,35 @@ def test_a_function_is_no_parameter() -> None:
     assert played.after == [-5] and str(played.report) == "kept: /every"
 
 
+@frozen
+class Careless(Stage, name="careless"):
+    """Raises where it is asked to go on: at once, or behind that."""
+
+    count: int
+
+    @dataclass(slots=True)
+    class State:
+        seen: int = 0
+
+    def on_next(self, cx: Context, port: int, value: Any) -> None:
+        cx.state.seen += 1
+        cx.emit(cx.state.seen)
+
+    def adopt(self, state: State, before: Any) -> bool:
+        return 1 // (self.count - 1) >= 0
+
+    def on_adopted(self, cx: Context, before: Any) -> None:
+        raise ValueError("over")
+
+
+def test_an_operator_raises_where_it_is_to_go_on() -> None:
+    """It begins afresh, or its query fails: never the engine, which would take that turn again at each start."""
+    played = of_a(Careless(5)(a), Careless(1)(a), 3, 4)
+    assert played.after == [1]
+    assert str(played.report).startswith("fresh: /careless (adopt: ZeroDivisionError")
+    assert of_a(Careless(5)(a), Careless(2)(a), 3, 4).status == "failed"
+
+
 @IN_EACH_WAY
 def test_another_source_that_has_ended(way: str) -> None:
     """A query that reads it from the edit on is told of its end, and gives what it has."""
