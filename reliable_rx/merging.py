@@ -143,7 +143,7 @@ def align(instance: Instance, active: dict[str, int], saved: Signature) -> list[
         elif names.get(node.path) == node.op.name:
             runs[node.index] = bool(active[node.path])
         elif node.inputs:
-            runs[node.index] = any(runs[each.index] for each in node.inputs)
+            runs[node.index] = any(runs[each.index] for each in node.inputs) or has_begun(instance, node, names)
         else:
             runs[node.index] = bool(instance.active & node.bit)
         if runs[node.index] and not instance.active & node.bit:
@@ -151,6 +151,12 @@ def align(instance: Instance, active: dict[str, int], saved: Signature) -> list[
         elif instance.active & node.bit and not runs[node.index]:
             instance.stop(node)
     return anew
+
+
+def has_begun(instance: Instance, node: PlanNode, names: dict[str, str]) -> bool:
+    """Whether *node* is new, with all before it, and has something to do yet, though what it reads has ended."""
+    waits = instance.active & node.bit and (instance.timers or {}).get(node.index)
+    return bool(waits) and not any(node.mask & each.bit and each.path in names for each in instance.plan.nodes)
 
 
 def stop_unread(instance: Instance) -> None:

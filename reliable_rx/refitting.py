@@ -139,6 +139,8 @@ class Refitting:
         places = {saved[place][0]: place for place in range(len(saved))}
         states = list(row[2])
         for path, before in befores.items():
+            if path not in places:  # it was that of another operator, which has gone to another place
+                continue
             node, place = instance.plan.by_path[path], places[path]
             op, at = instance.ops[node.index], slots.index(place) if place in slots else None
             values = None if at is None else states[at]

@@ -204,3 +204,20 @@ def test_another_source_that_has_ended(way: str) -> None:
     played = play(a.merge(c.take(1)).count(), b.merge(c.take(1)).count(), way, [*PREFIX, ("b", None)], [])
     assert (played.after, played.status) == ([3], "completed")
     assert play(a.count(), b.count(), way, [*PREFIX, ("b", None)], []).after == [2]
+
+
+@IN_EACH_WAY
+def test_a_new_input_whose_sources_have_all_ended(way: str) -> None:
+    """It goes on to its end by itself, as one that begins does, and what reads it hears of that."""
+    before, after = rx.merge(a, b), rx.merge(a, b.zip(rx.concat(c, c, c)))
+    played = play(before, after, way, [*PREFIX, ("c", None)], [("a", 3), ("b", 11), ("a", None)])
+    assert (played.after, played.status) == ([3], "completed")
+
+
+@IN_EACH_WAY
+def test_an_operator_takes_the_name_of_one_that_goes_elsewhere(way: str) -> None:
+    """Its path is that of another before, whose state it does not take."""
+    before = rx.combine_latest(rx.zip_latest(rx.combine_latest(a, a), b), c)
+    after = rx.combine_latest(rx.zip_latest(b.debounce(0.5), rx.combine_latest(b, a), b), c)
+    ends = [("a", None), ("b", None), ("c", None)]
+    assert play(before, after, way, PREFIX, [("b", 11), ("a", 3), *ends]).status == "completed"
