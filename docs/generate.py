@@ -86,7 +86,7 @@ FAMILIES = (
     Family("One by one", ("linear", "project", "partition", "distinct")),
     Family("By place", ("front", "ends", "pick", "settle")),
     Family("Folding into one", ("aggregate", "extreme", "decide", "collect")),
-    Family("Several sequences", ("combine", "tuples", "zip_iterable", "until")),
+    Family("Several sequences", ("combine", "fork", "tuples", "zip_iterable", "until")),
     Family("Sequences of sequences", ("inner", "switch", "expand")),
     Family("Groups and windows", ("group", "window", "aligned", "buffer", "time_spans", "join")),
     Family("Time", ("time", "time_gates", "time_stamps", "with_mapper")),
