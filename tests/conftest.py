@@ -22,7 +22,7 @@ import lines_said
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import engine
-from lanes import AT_EACH_COMMIT, COMMIT_SHARE, SHARE, Lane, first_rows
+from lanes import ALWAYS, AT_EACH_COMMIT, COMMIT_ROWS, COMMIT_SHARE, FAST_ROWS, SHARE, Lane, spread_rows
 from postgres_server import PostgresServer, find
 
 from hosting import observing
@@ -90,19 +90,25 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def marks_of(item: pytest.Item) -> set[str]:
+    return {mark.name for mark in item.iter_markers()}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give half an hour to each test that only a night plays: thousands of draws take longer than others may.
 
     Of the fast lane as a whole two rows of each test are played, so that it is over in two minutes, and with ``--rest``
-    all others; of files that are named, all.
+    all others; of what is for each commit three, and what no commit leaves out; of files that are named, all.
     """
-    if Lane.fast_alone and config.args == config.getini("testpaths"):
-        rows = first_rows([each.nodeid for each in items])
+    if (Lane.fast_alone or Lane.commit_alone) and config.args == config.getini("testpaths"):
+        of_lane = [each for each in items if Lane.fast_alone or {"commit", "night"} & marks_of(each) == {"commit"}]
+        rows = spread_rows([each.nodeid for each in of_lane], FAST_ROWS if Lane.fast_alone else COMMIT_ROWS)
+        rows |= {each.nodeid for each in items if Lane.commit_alone and ALWAYS.mark in each.own_markers}
         left_out = [each for each in items if (each.nodeid in rows) == config.option.rest]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [each for each in items if (each.nodeid in rows) != config.option.rest]
     for item in items:
-        marks = {mark.name for mark in item.iter_markers()}
+        marks = marks_of(item)
         if "slow" in marks and ("night" in marks or "commit" not in marks) and "timeout" not in marks:
             item.add_marker(pytest.mark.timeout(NIGHT_S))
 

@@ -1,8 +1,8 @@
 """Which lane runs, and how much of a check each has: the fast one a sample, the slow one the whole.
 
 What `commit` marks is in the slow lane, where properties have their full number of examples. .ci/run plays it at each
-commit, with a sixth of them, beside all rows of the fast lane; the rest of the lane is for a night. What `night` marks
-is left to it also where an axis that it is crossed with is marked `commit`.
+commit, three rows of each test and a sixth of the examples, beside all rows of the fast lane; the rest is for a night.
+What `night` marks is left to it also where an axis that it is crossed with is marked `commit`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import pytest
 from hypothesis import settings
 
 SHARE, COMMIT_SHARE = 12, 6
+FAST_ROWS, COMMIT_ROWS = 2, 3
+"""How many rows of a test these lanes play where they are played as a whole."""
 NIGHTLY = 36
 """Of so many rows that the fast lane leaves out each commit plays one: all together take longer than it may."""
 Test = TypeVar("Test", bound=Callable[..., Any])
@@ -136,13 +138,13 @@ def examples(count: int, **options: Any) -> settings:
     return settings(max_examples=share_of(count), deadline=None, **options)
 
 
-def first_rows(names: Collection[str]) -> set[str]:
-    """Return, of the *names* of tests, two rows of each: the first one, and that in the middle.
+def spread_rows(names: Collection[str], count: int) -> set[str]:
+    """Return, of the *names* of tests, at most *count* rows of each, the first one and others at equal distances.
 
-    >>> sorted(first_rows(["a", "b[0]", "b[1]", "b[2]", "b[3]"]))
+    >>> sorted(spread_rows(["a", "b[0]", "b[1]", "b[2]", "b[3]"], 2))
     ['a', 'b[0]', 'b[2]']
     """
     rows: dict[str, list[str]] = {}
     for name in names:
         rows.setdefault(name.partition("[")[0], []).append(name)
-    return {each for some in rows.values() for each in (some[0], some[len(some) // 2])}
+    return {some[at * len(some) // count] for some in rows.values() for at in range(count)}
