@@ -16,11 +16,13 @@ from hosting.reopening import Reopening
 from hosting.routes import top_of
 from hosting.spoilt import first_misfit, needed
 from hosting.standing import RUNNING, Standing
+from reliable_rx.beginning import Beginning, EndedGroup, Past, ended_groups
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.event_time import clock_id
 from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
 from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.refitting import Fitted
 from reliable_rx.replaced import are_any, going_over
 from reliable_rx.rows import Report, Signature, save_instance, save_unit, signature, units
 from reliable_rx.subject import Address
@@ -38,16 +40,68 @@ class Editor(Reopening):
 
     def __init__(self, signatures: dict[int, Signature]) -> None:
         super().__init__(signatures)
+        self.plans: dict[Address, Plan] = {}
+        """The plan of each row before the edit."""
         self.memories: dict[tuple[Address, str], str] = {}
         """What the shared parts of each row remembered before the edit."""
+        self.groups: list[EndedGroup] = []
+        self.pasts: dict[tuple[Plan, int, Plan, tuple[str, ...]], Past] = {}
+        self.past: Past | None = None
+        """What ran of the row that is loaded."""
+        self.begun: list[Beginning] = []
+
+    def remember(self, before: Standing) -> None:
+        """Note what no row says of *before*."""
+        for each in rows_in(before):
+            address = each.address()
+            self.plans[address] = each.plan
+            self.groups += ended_groups(each)
+            for node in each.plan.hub_nodes:
+                self.memories[address, node.path] = node.op.memory  # type: ignore[attr-defined]
+
+    def look_back(self, instance: Instance, fitted: Fitted) -> None:
+        before, active = self.plans.get(self.refitting.came_from(instance)), fitted.row[0]
+        self.past = None
+        if before is not None and before is not instance.plan:
+            known = before, active, instance.plan, tuple(fitted.renaming(node.path) for node in before.nodes)
+            past = self.past = self.pasts[known] = self.pasts.get(known) or Past(*known)
+            fitted.saved = past.saved(fitted.saved)
+
+    def has_begun(self, instance: Instance, fitted: Fitted, started: int) -> None:
+        if self.past is not None:
+            self.begun.append(Beginning(instance, self.past, fitted, started))
 
     def finish(self) -> None:
         for (address, path), memory in self.memories.items():
-            instance = self.instances.get(address)
-            node = None if instance is None else instance.plan.by_path.get(path)
+            placed = self.refitting.placed(address)
+            instance, known = self.instances.get(placed), self.refitting.path(placed, path)
+            node = None if instance is None else instance.plan.by_path.get(known)
             if instance is not None and node is not None and node.op.is_hub:
                 self._forget(instance, node, memory)
         super().finish()
+        for group in self.groups:
+            self._read_again(group)
+
+    def adopt(self) -> None:
+        """Let operators count what is to begin with what runs; then that begins."""
+        for each in self.begun:
+            each.look(self.refitting)
+        super().adopt()
+        for each in self.begun:
+            each.begin()
+            self.report.fresh += each.begun_again()
+
+    def _read_again(self, group: EndedGroup) -> None:
+        """Let *group* begin again with its next event, if what reads it has not had enough of it."""
+        placed = self.refitting.placed(group.owner)
+        owner = self.instances.get(placed)
+        node = None if owner is None else owner.plan.by_path.get(self.refitting.path(placed, group.path))
+        if owner is None or node is None or not (leaves := group.begins(owner.plan)):
+            return
+        subject = owner.groups(node).get(group.key)
+        if subject is not None and not subject.subscribers:
+            self.report.fresh += leaves
+            self.unread.append(subject)
 
     def _forget(self, instance: Instance, node: PlanNode, memory: str) -> None:
         """Let a shared part of another kind than before begin with nothing of what that one remembered."""
@@ -57,13 +111,12 @@ class Editor(Reopening):
             self.report.fresh.append(node.path)
 
 
-def memories_in(instance: Instance) -> Iterator[tuple[tuple[Address, str], str]]:
-    """Yield what the shared parts of *instance* and of the rows inside it remember, by row and path."""
+def rows_in(instance: Instance) -> Iterator[Instance]:
+    """Yield *instance* and all rows inside it."""
     waiting = [instance]
     while waiting:
         at = waiting.pop()
-        for node in at.plan.hub_nodes:
-            yield (at.address(), node.path), node.op.memory  # type: ignore[attr-defined]
+        yield at
         waiting += [child for children in (at.children or {}).values() for child in children.values()]
 
 
@@ -75,7 +128,7 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     """
     loader = Editor({})
     loader.report.note = note_of(engine, before, after)
-    loader.memories.update(memories_in(before))
+    loader.remember(before)
     with going_over(modules_of(engine, after.plan)):
         state, lost = through_bytes(engine, before, loader)
     loader.lenient = bool(lost)

@@ -1,8 +1,8 @@
 """Bringing a fresh instance of an edited query to where the one before was: what runs, who reads in which order.
 
 A fresh start subscribes, and what it meets may end it at once, or may have begun later in the run before. So after it
-what is known runs exactly if it ran, and what is new runs if something before it does. Rejected: not starting at all
-(operators that are new would never have begun).
+what is known runs exactly if it ran, if what reads it does; of what is new the fresh start says. Rejected: not starting
+at all (operators that are new would never have begun).
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ class OnlyEnds:
         """Leave out what a fresh start emits: that was emitted before."""
 
 
-def start_afresh(instance: Instance, active: dict[str, int], saved: Signature) -> None:
-    """Start *instance*, and what had begun later when *active* was saved; elements that come at once go nowhere."""
+def start_afresh(instance: Instance, active: dict[str, int], saved: Signature, new: Sequence[PlanNode] = ()) -> None:
+    """Start *instance*, and what had begun later when *active* was saved; elements that come at once go nowhere.
+
+    So *new* is started: inputs of operators which that may have ended at once though they go on.
+    """
     sink = instance.sink
     muted = instance.sink = None if sink is None else OnlyEnds(sink)
     try:
@@ -45,6 +48,10 @@ def start_afresh(instance: Instance, active: dict[str, int], saved: Signature) -
         subscribe_at_once(instance)
         idle = [node for node in instance.plan.hub_nodes if not instance.active & node.bit]
         start_later(instance, active, saved)
+        for top in new:
+            if top.down is not None and not instance.active & (top.mask | top.down.bit):
+                instance.subscribe(top)
+                subscribe_at_once(instance, top)
         connect_shared(instance, active, saved)
         for node in idle:
             if instance.active & node.bit:
@@ -58,10 +65,15 @@ def subscribe_at_once(instance: Instance, last: PlanNode | None = None) -> None:
     """Let operators up to *last* that subscribe one action later do it now; what was saved takes that place, if any."""
     mask = -1 if last is None else last.mask
     for node in [each for each in reversed(instance.plan.nodes) if mask & each.bit]:
-        timers = (instance.timers or {}).get(node.index, {}) if node.inputs else {}
-        for tag in [tag for tag, timer in timers.items() if timer[0] <= instance.world.now(node)]:
-            instance.cancel_timer(node, tag)
-            instance.fire(node, tag)
+        fire_due(instance, node)
+
+
+def fire_due(instance: Instance, node: PlanNode) -> None:
+    """Let *node*, if it reads anything, do what it has to do now."""
+    timers = (instance.timers or {}).get(node.index, {}) if node.inputs else {}
+    for tag in [tag for tag, timer in timers.items() if timer[0] <= instance.world.now(node)]:
+        instance.cancel_timer(node, tag)
+        instance.fire(node, tag)
 
 
 def connect_shared(instance: Instance, active: dict[str, int], saved: Signature) -> None:
@@ -82,6 +94,7 @@ def start_later(instance: Instance, active: dict[str, int], saved: Signature) ->
     for node in reversed(instance.plan.nodes):
         if names.get(node.path) != node.op.name or not active[node.path]:
             continue
+        fire_due(instance, node)  # what begins by itself is not subscribed twice
         for port, first in enumerate(node.inputs[1:], 1):
             side = f"{node.path}:{port}/"
             if not instance.active & first.mask and any(active[path] for path in active if path.startswith(side)):
@@ -125,38 +138,74 @@ def empty(instance: Instance, node: PlanNode) -> None:
 def align(instance: Instance, active: dict[str, int], saved: Signature) -> list[str]:
     """Let those run that ran when *active* was saved, which a fresh start may have begun later or ended at once.
 
-    What is new runs if something before it does. Returned are readers of shared parts that begin anew: what they had
-    heard of it is not known.
+    What is new runs if the fresh start has begun it, and nothing runs that is heard by nothing. Returned is what begins
+    anew although it ran: what readers of shared parts had heard is not known, and some are not subscribed yet.
     """
-    anew: list[str] = []
-    names = {each[0]: each[1] for each in saved}
-    runs: dict[int, bool] = {}
+    running = Running(instance, active, saved)
     for node in instance.plan.nodes:
-        if node.op.counts_readers and names.get(node.path) == node.op.name and active[node.path]:
-            runs[node.index] = True  # its readers may be rows that are still to come
-        elif isinstance(node.op, HubLeaf) and node.path in names and active[node.path]:
-            runs[node.index] = True  # it may read a part that does not run yet: see `connect_kept`
-        elif node.op.counts_readers or isinstance(node.op, HubLeaf):
-            runs[node.index] = bool(instance.active & node.bit)
-            if runs[node.index] != bool(active.get(node.path, runs[node.index])):
-                anew.append(node.path)
-        elif names.get(node.path) == node.op.name:
-            runs[node.index] = bool(active[node.path])
-        elif node.inputs:
-            runs[node.index] = any(runs[each.index] for each in node.inputs) or has_begun(instance, node, names)
-        else:
-            runs[node.index] = bool(instance.active & node.bit)
-        if runs[node.index] and not instance.active & node.bit:
+        if running.of[node.index] and not instance.active & node.bit:
             resubscribe(instance, node)
-        elif instance.active & node.bit and not runs[node.index]:
+        elif instance.active & node.bit and not running.of[node.index]:
             instance.stop(node)
-    return anew
+    return running.anew
 
 
-def has_begun(instance: Instance, node: PlanNode, names: dict[str, str]) -> bool:
-    """Whether *node* is new, with all before it, and has something to do yet, though what it reads has ended."""
-    waits = instance.active & node.bit and (instance.timers or {}).get(node.index)
-    return bool(waits) and not any(node.mask & each.bit and each.path in names for each in instance.plan.nodes)
+class Running:
+    """Which operators of *instance*, started afresh, are to run, what reads before what is read."""
+
+    def __init__(self, instance: Instance, active: dict[str, int], saved: Signature) -> None:
+        self.instance, self.active = instance, active
+        self.names = {each[0]: each[1] for each in saved}
+        self.anew: list[str] = []
+        self.of: dict[int, bool] = {}
+        for node in reversed(instance.plan.nodes):
+            self.of[node.index] = self._runs(node)
+        for node in instance.plan.nodes:  # what is read before what reads
+            if node.linear and not self._is_kept(node) and not self.of[node.inputs[0].index]:
+                self.of[node.index] = False
+
+    def _is_kept(self, node: PlanNode) -> bool:
+        return self.names.get(node.path) == node.op.name
+
+    def _started(self, node: PlanNode) -> bool:
+        return bool(self.instance.active & node.bit)
+
+    def _runs(self, node: PlanNode) -> bool:
+        kept, ran = self._is_kept(node), bool(self.active.get(node.path))
+        if node.op.counts_readers:  # its readers may be rows that are still to come
+            return (kept and ran) or self._has_begun_anew(node)
+        if not self._is_heard(node):
+            return False
+        if isinstance(node.op, HubLeaf) and not ran:
+            return self._has_begun_anew(node)
+        return ran if kept else self._has_begun(node)  # a reader may read a part that does not run: see `connect_kept`
+
+    def _has_begun_anew(self, node: PlanNode) -> bool:
+        started = self._started(node)
+        if started != bool(self.active.get(node.path, started)):
+            self.anew.append(node.path)
+        return started
+
+    def _is_heard(self, node: PlanNode) -> bool:
+        """Whether what reads *node* runs and has come to it; what has groups may go on for those that read these."""
+        down = node.down
+        if down is None or (node.yields_inner and self._is_kept(node)):
+            return True
+        if not self.of[down.index]:
+            return False
+        waits = (self.instance.timers or {}).get(down.index) and not self.instance.active & node.mask
+        if not waits or self._is_kept(down) or not self._is_kept(node) or down.linear:
+            return True
+        self.anew.append(node.path)
+        return False
+
+    def _has_begun(self, node: PlanNode) -> bool:
+        """Whether *node*, which is new, runs: the fresh start says, where it has not ended what ran before *node*."""
+        return self._started(node) or any(
+            self._is_kept(each) and self.active[each.path] and not isinstance(each.op, HubLeaf)
+            for each in self.instance.plan.nodes
+            if node.mask & each.bit
+        )
 
 
 def stop_unread(instance: Instance) -> None:
@@ -196,6 +245,12 @@ def resubscribe(instance: Instance, node: PlanNode) -> None:
             subject_of(instance, node).add((order, instance, node))
         else:
             instance.world.resume(instance, node, order)
+
+
+def begun_again(state: Any, before: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the state of a shared part that had ended and runs anew: also under the names that it had."""
+    tokens = (*before["tokens"], *state.tokens)
+    return tuple(tokens if name == "tokens" else getattr(state, name) for name in before)
 
 
 def replace_timers(instance: Instance, node: PlanNode, timers: list[tuple[Any, ...]]) -> None:

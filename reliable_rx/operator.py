@@ -130,10 +130,7 @@ class Operator:
 
     @classmethod
     def migrate(cls, version: int, old: Fields) -> Fields:
-        """Turn the fields saved by an earlier *version* into today's; refuse by default.
-
-        *Raises* `CheckpointRefused` with both sets of names.
-        """
+        """Turn fields saved by an earlier *version* into today's. *Raises* `CheckpointRefused` by default."""
         message = (
             f"the state of {cls.name} was saved by version {version} with fields {sorted(old)}; this is version "
             f"{cls.version} with fields {sorted(state_fields(cls))} and it does not migrate"
@@ -198,6 +195,8 @@ class Stage(Operator):
     """Un-hosted: whether threads that push into it at once are put in order; RxPY does so in some operators only."""
     catches: ClassVar[bool] = True
     """What `on_error` hears, if there is one, ends there; False where it is passed on, now or by one input of many."""
+    leaves_first: ClassVar[bool] = False
+    """May leave its first input, or begin it late: where that does not run it need not have completed."""
     resubscribes: ClassVar[bool] = False
     """May subscribe to an input again, so that its sources must be fed event by event."""
     catches_inner: ClassVar[bool] = False
@@ -222,7 +221,11 @@ class Stage(Operator):
     def on_timer(self, cx: Context, tag: Hashable, /) -> None: ...
 
     def on_adopted(self, cx: Context, before: Before, /) -> None:
-        """Go by an edit behind `adopt`, once everything is back: schedule what is due; nothing can be emitted yet."""
+        """Go by an edit once everything is back: count which inputs run, leave those that are not wanted.
+
+        So behind `adopt`, and where inputs that had ended begin again (then *before* says the same but for these).
+        Schedule what is due: nothing can be emitted yet.
+        """
 
     def on_release(self, cx: Context, /) -> None:
         """Ended or unsubscribed, and all that stands before it too; not called when a host unloads or moves a row."""

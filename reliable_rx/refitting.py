@@ -10,15 +10,16 @@ have hosts know which operators can go on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import described
 from reliable_rx.interrupts import let_through
 from reliable_rx.parameters import state_fields
+from reliable_rx.query import SourceLeaf
 from reliable_rx.settings import Before, Given, Inputs, Reads, Settings, given_in, given_to, matched
-from reliable_rx.stage import context, finish_node
+from reliable_rx.stage import Cx, finish_node
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
@@ -46,6 +47,15 @@ class Renaming:
                     break
         return path
 
+    def back(self, path: str) -> str:
+        """Return which path had been that of what has *path* today."""
+        for step in reversed(self.steps):
+            for old, new in step:
+                if path == new or path.startswith((f"{new}/", f"{new}:")):
+                    path = old + path[len(new) :]
+                    break
+        return path
+
 
 @dataclass(slots=True)
 class Fitted:
@@ -57,6 +67,32 @@ class Fitted:
     anew: dict[str, str] = field(default_factory=dict)
     """Why operators begin afresh, by path."""
     adopted: list[tuple[PlanNode, Before]] = field(default_factory=list)
+    renaming: Callable[[str], str] = str
+    """From the paths of before to those of today."""
+    befores: dict[str, Before] = field(default_factory=dict)
+    """What operators were given, by path, where that is something else now."""
+    others: list[PlanNode] = field(default_factory=list)
+    """The sources that are read where others were."""
+
+    def new_inputs(self) -> list[PlanNode]:
+        """Return the inputs which operators that go on did not have before."""
+        return [
+            node.inputs[port] for node, before in self.adopted for port, old in enumerate(before.ports) if old is None
+        ]
+
+
+class Adopting(Cx):
+    """What an operator goes by an edit with: inputs that are still to begin, or to be told of as ended, run."""
+
+    __slots__ = ("coming",)
+    coming: set[int]
+
+    def runs(self, port: int) -> bool:
+        return port in self.coming or super().runs(port)
+
+    def unsubscribe(self, port: int) -> None:
+        self.coming.discard(port)
+        super().unsubscribe(port)
 
 
 class Refitting:
@@ -68,6 +104,12 @@ class Refitting:
         self.renamed: dict[Address, Renaming] = {}
         self.anew: set[tuple[Address, str]] = set()
         self.adopted: list[tuple[Instance, PlanNode, Before]] = []
+        self.coming: dict[tuple[Instance, PlanNode], set[int]] = {}
+        """The inputs that count as running while their operator goes by what has changed."""
+        self.again: dict[tuple[Instance, PlanNode], set[int]] = {}
+        """The inputs that had ended and begin again."""
+        self.others: list[tuple[list[str], Instance, PlanNode]] = []
+        """The sources that are read where others were, and who is to be told."""
         self.untold: list[tuple[Instance, PlanNode]] = []
         """The inputs that had ended before an operator began afresh, which has to be told."""
         self.failed: list[tuple[Instance, PlanNode, Exception]] = []
@@ -86,6 +128,14 @@ class Refitting:
         """Return the path that what stood under *path* in a row has today."""
         renaming = self.renamed.get(owner)
         return path if renaming is None else renaming(path)
+
+    def came_from(self, instance: Instance) -> Address:
+        """Return the address under which the row of *instance* was saved."""
+        if instance.parent is None or not self.renamed:
+            return instance.address()
+        kind, path, key = instance.address()[-3:]
+        renaming = self.renamed.get(instance.parent.address())
+        return (*self.came_from(instance.parent), kind, path if renaming is None else renaming.back(path), key)
 
     def before(self, instance: Instance, row: Row) -> ByPath | None:
         """Return what the operators of *instance* were given when *row* was saved; None if that is what it is now."""
@@ -109,12 +159,12 @@ class Refitting:
         if outer is not None:
             self.renamed[instance.address()] = renaming
             saved = renamed_in(saved, renaming)
-        fitted = Fitted(row, saved)
+        fitted = Fitted(row, saved, renaming=renaming)
         if given is None:
             return fitted
         today = {path: (settings, inputs) for path, settings, inputs in given_in(instance.plan, instance.ops)}
         before = {renaming(path): each for path, each in given.items()}
-        befores: dict[str, Before] = {}
+        befores, names = fitted.befores, {each[:2] for each in saved}
         for node in reversed(instance.plan.nodes):  # what reads before what is read
             known, now = before.get(node.path, NOTHING), today.get(node.path, NOTHING)
             if known == now or (node.path, node.op.name) not in (each[:2] for each in fitted.saved):
@@ -127,18 +177,20 @@ class Refitting:
                 last.steps.append(moves)
                 fitted.saved = renamed_in(fitted.saved, last)
                 before = {last(path): each for path, each in before.items()}
+            read = others(node, found, known[1], now[1])
+            fitted.others += [each for each in read if (each.path, each.op.name) in names]
             fitted.same_inputs = fitted.same_inputs and found.reads_the_same
             if found.settings != dict(now[0]) or not found.reads_the_same:
                 befores[node.path] = found
-        self._adopt(instance, fitted, befores)
+        self._adopt(instance, fitted)
         return fitted
 
-    def _adopt(self, instance: Instance, fitted: Fitted, befores: Mapping[str, Before]) -> None:
+    def _adopt(self, instance: Instance, fitted: Fitted) -> None:
         row, saved = fitted.row, fitted.saved
         slots = [place for place in range(len(saved)) if saved[place][3]]
         places = {saved[place][0]: place for place in range(len(saved))}
         states = list(row[2])
-        for path, before in befores.items():
+        for path, before in fitted.befores.items():
             if path not in places:  # it was that of another operator, which has gone to another place
                 continue
             node, place = instance.plan.by_path[path], places[path]
@@ -157,23 +209,35 @@ class Refitting:
                 states[at] = tuple(getattr(state, name) for name in saved[place][3])
         fitted.row = (*row[:2], states, *row[3:])
 
-    def note(self, instance: Instance, fitted: Fitted) -> None:
-        """Remember what is to be done for *instance* when everything is back."""
+    def note(self, instance: Instance, fitted: Fitted, fresh: list[str]) -> None:
+        """Remember what is to be done for *instance* when everything is back; *fresh* is to have what begins."""
         address = instance.address()
         self.anew.update((address, path) for path in fitted.anew)
         self.adopted += [(instance, node, before) for node, before in fitted.adopted]
+        self.others += [(fresh, instance, leaf) for leaf in fitted.others]
 
     def finish(self) -> None:
-        """Let operators that have adopted a state go by what has changed."""
+        """Let operators that have adopted a state, or have inputs that begin again, go by what has changed."""
         adopted, self.adopted = self.adopted, []
         for instance, node, before in adopted:
             op = instance.ops[node.index]
             if not node.linear and instance.active & node.bit:
+                cx = Adopting()
+                cx.instance, cx.node, cx.state = instance, node, instance.states[node.slot]
+                cx.coming = self.coming.get((instance, node), set())
+                if again := self.again.get((instance, node)):
+                    ports = tuple(None if port in again else old for port, old in enumerate(before.ports))
+                    before = replace(before, ports=ports)
                 try:
                     with instance.at_work():
-                        op.on_adopted(context(instance, node), before)
+                        op.on_adopted(cx, before)
                 except BaseException as raised:
+                    cx.coming.clear()
                     self.failed.append((instance, node, instance.world.blame(raised)))
+        others, self.others = self.others, []
+        for fresh, instance, leaf in others:
+            if instance.active & leaf.bit and leaf.path not in fresh:
+                fresh.append(leaf.path)
 
     def tell(self) -> None:
         """Tell operators that have begun afresh of the inputs that had ended before; fail those that cannot go on."""
@@ -220,6 +284,18 @@ def compared(node: PlanNode, known: tuple[Settings, Inputs], now: tuple[Settings
     else:
         ports = tuple(port if goes_on(node, port, known[1], today, fitted) else None for port in range(len(today)))
     return Before(dict(known[0]), ports, len(before))
+
+
+def others(node: PlanNode, found: Before, before: Inputs, today: Inputs) -> Iterator[PlanNode]:
+    """Yield the sources before the inputs of *node* that are read where others were."""
+    if not before or not today or node.plan is None:
+        return
+    for port, top in enumerate(node.inputs):
+        old = found.ports[port]
+        known = before[1][port][0] if old == port else ()
+        for leaf in node.plan.leaves if old in (None, port) else ():
+            if top.mask & leaf.bit and isinstance(leaf.op, SourceLeaf) and leaf.op.source not in known:
+                yield leaf
 
 
 def goes_on(node: PlanNode, port: int, before: Inputs, today: Sequence[Reads], fitted: Fitted) -> bool:

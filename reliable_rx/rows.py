@@ -16,6 +16,7 @@ from reliable_rx.hub import HubSubject, tell_end_of
 from reliable_rx.instance import Instance
 from reliable_rx.merging import (
     align,
+    begun_again,
     connect_kept,
     empty,
     replace_timers,
@@ -227,10 +228,11 @@ class Loader:
         self.instances[instance.address()] = instance
         given, shape = self.refitting.before(instance, row), signature(instance.plan)
         fitted = None
-        if given is not None or saved != shape:
+        if given is not None or saved != shape or self.tells:
             fitted = self.refitting.fit(instance, row, saved, given)
+            self.look_back(instance, fitted)
             row, saved = fitted.row, fitted.saved
-            self.refitting.note(instance, fitted)
+            self.refitting.note(instance, fitted, self.report.fresh)
             self.report.why.update(fitted.anew)
         if fitted is not None and (saved != shape or fitted.anew or not fitted.same_inputs):
             self._merge(instance, fitted)
@@ -248,13 +250,14 @@ class Loader:
         slots = [place for place in range(len(saved)) if saved[place][3]]
         known = {saved[place][0]: place for place in range(len(saved))}
         ran = {path: active >> place & 1 for path, place in known.items()}
-        start_afresh(instance, ran, saved)
+        start_afresh(instance, ran, saved, fitted.new_inputs())
         for node in instance.plan.nodes:
             if node.path in known and saved[known[node.path]][1] == node.op.name and node.path not in anew:
                 empty(instance, node)
         started = instance.active
         begun = align(instance, ran, saved)
         self.report.fresh += begun
+        self.has_begun(instance, fitted, started)
         take_places(instance, {saved[place][0]: order for place, order in orders})
         for node in instance.plan.nodes:
             place = known.get(node.path)
@@ -280,6 +283,12 @@ class Loader:
             instance.states[node.slot] = instance.ops[node.index].initial()
         untold = [each for each in node.inputs if started & each.bit or not started & node.bit]
         self.refitting.untold += [(instance, each) for each in untold if not instance.active & each.bit]
+
+    def look_back(self, instance: Instance, fitted: Fitted) -> None:
+        """Take out of *fitted* what is not to be kept, for what ran before in *instance*."""
+
+    def has_begun(self, instance: Instance, fitted: Fitted, started: int) -> None:
+        """Hear what a fresh start of *instance* has begun."""
 
     def _keep(
         self, instance: Instance, node: PlanNode, active: int, saved: tuple[str, str, int, tuple[str, ...]], values: Any
@@ -319,6 +328,10 @@ class Loader:
             self.ended += connect_kept(instance)
         for instance in moved:
             stop_unread(instance)
+        self.adopt()
+
+    def adopt(self) -> None:
+        """Let operators go by what has changed for them."""
         self.refitting.finish()
 
     def moves(self, instance: Instance) -> bool:
@@ -362,12 +375,6 @@ def restore(instance: Instance, row: Row) -> None:
     for node in plan.slots:
         if node.calls_out:
             resume_calls(instance, node)
-
-
-def begun_again(state: Any, before: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the state of a shared part that had ended and runs anew: also under the names that it had."""
-    tokens = (*before["tokens"], *state.tokens)
-    return tuple(tokens if name == "tokens" else getattr(state, name) for name in before)
 
 
 def resume_calls(instance: Instance, node: PlanNode) -> None:

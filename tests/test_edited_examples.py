@@ -214,6 +214,41 @@ def test_a_new_input_whose_sources_have_all_ended(way: str) -> None:
     assert (played.after, played.status) == ([3], "completed")
 
 
+BEGUN: dict[str, tuple[Any, Any, list[Any], list[Any]]] = {
+    "a function behind what has had enough": (
+        rx.merge(a.take(1), b), rx.merge(a.take(1).map(lambda x: x), b), [11, 12], [11, 12],
+    ),
+    "and one more": (
+        rx.merge(a.take(1), b), rx.merge(a.take(1).map(lambda x: x), b, c), [11, 100, 12], [11, 100, 12],
+    ),
+    "what had ended it is gone, and one more": (
+        rx.merge(a.take(1), b), rx.merge(a, b, c), [3, 11, 100, 12], [11, 100, 12],
+    ),
+    "it is gone, and they are exchanged": (rx.merge(a.take(1), b), rx.merge(b, a), [3, 11, 12], [11, 12]),
+    "one that ends at once": (rx.merge(a, b), rx.merge(a, rx.of(9), b), [9, 3, 11, 12], [9, 3, 11, 12]),
+    "one that begins at once": (
+        rx.zip(a, b), rx.zip(a, b, c.start_with(9)), [(2, 11, 9), (3, 12, 100)], [(2, 11, 9), (3, 12, 100)],
+    ),
+    "one that has had its turn": (rx.concat(a.take(1), b), rx.concat(c, a, b), [11, 12], [11, 12]),
+    "one that is to have its turn": (rx.concat(a, b), rx.concat(a, c.start_with(9), b), [3, 9], [3, 9]),
+    "in each sequence, exchanged": (
+        a.take(1).flat_map(lambda x: rx.merge(b.take(1), c)), a.take(1).flat_map(lambda x: rx.merge(c, b)),
+        [11, 100, 12], [100],
+    ),
+}  # fmt: skip
+"""Inputs that begin, or begin again, beside others: before, after, what comes, and what by another Python."""
+
+
+@IN_EACH_WAY
+@pytest.mark.parametrize("what", BEGUN)
+def test_an_input_is_counted_once(what: str, way: str) -> None:
+    """Be it another one, read again, or at its end at once: its operator ends when all have, and not before."""
+    before, after, expected, elsewhere = BEGUN[what]
+    rest = [("a", 3), ("b", 11), ("c", 100), ("a", None), ("b", 12), ("b", None), ("c", None)]
+    played = play(before, after, way, [("a", 1), ("b", 10), ("a", 2)], rest)
+    assert (played.after, played.status) == (elsewhere if way == WAYS[-1] else expected, "completed")
+
+
 @IN_EACH_WAY
 def test_an_operator_takes_the_name_of_one_that_goes_elsewhere(way: str) -> None:
     """Its path is that of another before, whose state it does not take."""

@@ -137,6 +137,13 @@ def read_alone(cx: Context, index: int, inputs: int) -> None:
         cx.soon("next")
 
 
+def begins_alone(cx: Context, before: Before, *, ended: bool) -> None:
+    """Leave all inputs that are new or begin again, but for the first if that had *ended*: *cx* begins them in time."""
+    for port, old in enumerate(before.ports):
+        if old is None and not (ended and port == 0):
+            cx.unsubscribe(port)
+
+
 def concat(*sources: Observable[A]) -> Callable[[Observable[A]], Query[A]]:
     """Emit the sequences one after the other.
 

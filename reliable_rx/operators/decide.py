@@ -158,6 +158,9 @@ class SequenceEqual(Stage, name="sequence_equal"):
         state.ahead, state.ended = 1 - state.ahead, state.ended[::-1]
         return True
 
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.state.ended = [not cx.runs(0), not cx.runs(1)]
+
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         state = cx.state
         waiting = state.waiting

@@ -115,6 +115,9 @@ class Reads(Stage):
             del state.ready[tag]
             self.on_inner_completed(cx, tag)
 
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.state.stopped = not cx.runs(0)
+
     def on_completed(self, cx: Context, port: int) -> None:
         cx.state.stopped = True
         self.complete_if_idle(cx)
@@ -251,6 +254,7 @@ class Queued(Reads):
         return True
 
     def on_adopted(self, cx: Context, before: Before) -> None:
+        super().on_adopted(cx, before)
         if cx.state.waiting:
             cx.soon(MORE)
 

@@ -70,6 +70,9 @@ class Join(Lasting, name="join"):
             return
         cx.emit_all([(value, other) if port == LEFT else (other, value) for other in others.values()])
 
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.state.done = [not cx.runs(LEFT), not cx.runs(1 - LEFT)]
+
     def on_completed(self, cx: Context, port: int) -> None:
         cx.state.done[port] = True
         if cx.state.done[1 - port] or not cx.state.sides[port]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 
@@ -18,6 +18,9 @@ from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.combine import check_queue
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")
@@ -67,6 +70,9 @@ class MapAsync(Stage, name="map_async"):
         if cx.goes_on(state):
             self._ask(cx)
             self._complete_if_idle(cx)
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.state.stopped = not cx.runs(0)
 
     def on_completed(self, cx: Context, port: int) -> None:
         cx.state.stopped = True

@@ -30,11 +30,14 @@ Errors = type[Exception] | tuple[type[Exception], ...]
 @frozen
 class CatchHandler(Stage, name="catch"):
     free = ("on",)
-    passes_on = catches_inner = True
+    passes_on = catches_inner = leaves_first = True
     resubscribes = True
     handler: Callable[[Exception, Observable[Any]], Any]
     _source: Query[Any]
     on: Errors = Exception
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.unsubscribe(0)  # it had failed: the handler is read
 
     def on_error(self, cx: Context, port: int, error: Exception) -> None:
         if isinstance(error, self.on):
@@ -53,7 +56,7 @@ class CatchHandler(Stage, name="catch"):
 class CatchNext(Stage, name="catch_next"):
     """The sequences one after the other until one completes."""
 
-    passes_on = True
+    passes_on = leaves_first = True
     scheduler_default = "current_thread"
     free = ("on",)
     inputs: int
@@ -287,7 +290,7 @@ def retry(retry_count: int | None = None) -> Callable[[Observable[A]], Query[A]]
 @frozen
 class RetryWithBackoff(Stage, name="retry_with_backoff"):
     passes_on = True
-    resubscribes = True
+    resubscribes = leaves_first = True
     free = ("retry_count", "first_s", "factor", "max_s", "jitter", "reset_after_s", "seed")
     retry_count: int | None
     first_s: float

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 
@@ -17,6 +17,9 @@ from reliable_rx.operators.inner import at_once
 from reliable_rx.operators.project import identity
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")
@@ -64,6 +67,9 @@ class Switches(Stage):
                 return
         state.ready = None
         self.on_inner_completed(cx, tag)
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        cx.state.stopped = not cx.runs(0)
 
     def on_completed(self, cx: Context, port: int) -> None:
         cx.state.stopped = True

@@ -19,7 +19,7 @@ from reactivex.internal.utils import NotSet
 from reactivex.scheduler.scheduler import Scheduler
 
 from reliable_rx.operator import Context, Operator, Stage
-from reliable_rx.operators.combine import check_queue
+from reliable_rx.operators.combine import begins_alone, check_queue
 from reliable_rx.parameters import frozen, relative_seconds
 from reliable_rx.query import Query, apply
 
@@ -153,7 +153,13 @@ class Delay(Waits, name="delay"):
         return True
 
     def on_adopted(self, cx: Context, before: Before) -> None:
-        self._set_shift(cx)
+        queue = cx.state.queue
+        if before.settings != self.settings():
+            self._set_shift(cx)
+        if queue and queue[-1][1] is NotSet and cx.runs(0):  # it had ended, and begins again
+            queue.pop()
+            if not queue:
+                cx.cancel("due")
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
         self.on_batch(cx, port, (value,))
@@ -217,6 +223,7 @@ class DelaySubscription(Stage, name="delay_subscription"):
     """The source, and what it waits for. RxPY sends each element through one more action, and so must we."""
 
     scheduler_default = "immediate"
+    leaves_first = True
 
     @dataclass(slots=True)
     class State:
@@ -247,6 +254,10 @@ class DelaySubscription(Stage, name="delay_subscription"):
         if cx.goes_on(state) and state.stopped and not state.queue:
             cx.complete()
 
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        begins_alone(cx, before, ended=cx.state.stopped)
+        cx.state.stopped = cx.state.stopped and not cx.runs(0)
+
     def on_completed(self, cx: Context, port: int) -> None:
         cx.state.stopped = True
         if not cx.state.queue:
@@ -274,8 +285,12 @@ class Timeout(Waits, name="timeout"):
     roles = True
     late = (0, 1)
     lends_scheduler = (1,)
+    leaves_first = True
     duetime: Time
     scheduler: SchedulerBase | None = None
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        begins_alone(cx, before, ended=False)
 
     def on_start(self, cx: Context) -> None:
         self._wind(cx)

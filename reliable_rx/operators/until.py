@@ -76,6 +76,10 @@ class SkipUntil(Stage, name="skip_until"):
         else:
             self.on_next(cx, port, values[0])
 
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        if cx.state.open:
+            cx.unsubscribe(1)
+
     def on_completed(self, cx: Context, port: int) -> None:
         if port == 0 and cx.state.open:
             cx.complete()
@@ -102,7 +106,7 @@ def skip_until(other: Observable[Any] | AnyFuture[Any]) -> Callable[[Observable[
 @frozen
 class Amb(Stage, name="amb"):
     keeps_inner = True
-    adds_others = True
+    adds_others = leaves_first = True
     catches = False
     inputs: int
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
 from reliable_rx.operator import Context, Stage
+from reliable_rx.operators.combine import begins_alone
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply
+
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
 
 A = TypeVar("A", bound=Any)
 
@@ -24,6 +28,7 @@ class DelayWithMapper(Stage, name="delay_with_mapper"):
     """Port 1, if it is there, says when to begin."""
 
     mapper: Callable[[Any], Any]
+    leaves_first = True
     waits: bool
 
     @dataclass(slots=True)
@@ -31,6 +36,10 @@ class DelayWithMapper(Stage, name="delay_with_mapper"):
         next_key: int = 0
         at_end: bool = False
         delayed: dict[int, Any] = field(default_factory=dict)
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        begins_alone(cx, before, ended=cx.state.at_end)
+        cx.state.at_end = cx.state.at_end and not cx.runs(0)
 
     def on_start(self, cx: Context) -> None:
         cx.subscribe(1 if self.waits else 0)
@@ -179,12 +188,16 @@ class TimeoutWithMapper(Stage, name="timeout_with_mapper"):
     """Port 1 is the first timeout and port 2 what follows when time is up; later timeouts are inner sequences."""
 
     catches = False
+    leaves_first = True
     timeout_duration_mapper: Callable[[Any], Any] | None
 
     @dataclass(slots=True)
     class State:
         count: int = 0
         switched: bool = False
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        begins_alone(cx, before, ended=False)
 
     def on_start(self, cx: Context) -> None:
         cx.subscribe(1)
