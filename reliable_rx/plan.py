@@ -155,9 +155,7 @@ class Plan:
         since: int | None = None,
         once: bool = False,
     ) -> None:
-        self.query = query
-        self.limits = limits
-        self.prefix = prefix
+        self.query, self.limits, self.prefix = query, limits, prefix
         self.symbolic = symbolic
         self.nodes: list[PlanNode] = []
         self.signature: tuple[tuple[str, str, int, tuple[str, ...]], ...] | None = None
