@@ -14,7 +14,7 @@ from reliable_rx.instance import Instance, Timer
 
 if TYPE_CHECKING:
     from hosting.timers import Ordering
-    from hosting.watermark import Watermarks
+    from hosting.watermarks import Watermarks
     from reliable_rx.plan import PlanNode
 
 Origin = tuple[str, str, int]
@@ -38,7 +38,8 @@ class Delivery:
     watermarks: Watermarks
     immediate: deque[Timer]
     cascade: deque[Cascade]
-    stepwise: int
+    live: dict[str, set[str]]
+    interleaving: set[Instance]
     event: tuple[str, str, int, Any] | None
     ordering: Ordering
 
@@ -51,7 +52,8 @@ class Delivery:
     def spread(self, values: Sequence[Any], origin: Origin, *, singly: bool = False) -> None:
         """Hand *values* to everyone who reads their source, on whatever clock."""
         route, marks = self.routes.get(origin[0]), self.watermarks.by_source.get(origin[0])
-        if marks is not None and (self.stepwise or (singly and route is not None)) and len(values) > 1:
+        apart = len(values) > 1 and self.interleaving and self.is_told_apart(route)
+        if marks is not None and (apart or (singly and route is not None and len(values) > 1)):
             source, partition, first = origin
             for offset, value in enumerate(values):
                 self.spread((value,), (source, partition, first + offset))
@@ -79,9 +81,9 @@ class Delivery:
             if self.immediate or self.cascade:
                 self.settle()
 
-    def deliver(self, route: Route, values: Sequence[Any], origin: tuple[str, str, int]) -> None:
+    def deliver(self, route: Route, values: Sequence[Any], origin: Origin) -> None:
         """Hand *values* to everyone who reads *route*."""
-        if self.stepwise and len(values) > 1:
+        if self.interleaving and len(values) > 1 and self.is_told_apart(route):
             source, partition, first = origin
             for offset, value in enumerate(values):
                 self.deliver(route, (value,), (source, partition, first + offset))
@@ -97,7 +99,22 @@ class Delivery:
         if route.keyed:
             self.deliver_keyed(route, values, origin)
 
-    def deliver_keyed(self, route: Route, values: Sequence[Any], origin: tuple[str, str, int]) -> None:
+    def is_heard(self, name: str) -> bool:
+        """Whether somebody reads the stream *name*, or may do so before what is emitted is handed over."""
+        route = self.routes.get(name)
+        return bool(self.interleaving) or (route is not None and route.is_read) or name in self.watermarks.by_source
+
+    def is_told_apart(self, route: Route | None) -> bool:
+        """Whether a query may tell a list from its events one by one.
+
+        It is asked if one reads several streams, or may choose one at an event: such a query sees which stream comes
+        first. Whatever else is there, now or in a replay, it has to see the same.
+        """
+        if self.watermarks.by_source or (route is not None and (len(route.plain) > 1 or route.keyed)):
+            return True
+        return not self.live.keys() >= self.routes.keys()
+
+    def deliver_keyed(self, route: Route, values: Sequence[Any], origin: Origin) -> None:
         """Hand each event to the queries that want its key."""
         if route.picky and len(values) > 1:
             source, partition, first = origin
@@ -114,7 +131,7 @@ class Delivery:
                 self.settle_immediate()
 
     def deliver_singly(
-        self, route: Route, top: Instance, readers: list[Entry], values: Sequence[Any], origin: tuple[str, str, int]
+        self, route: Route, top: Instance, readers: list[Entry], values: Sequence[Any], origin: Origin
     ) -> None:
         """Hand each event to all readers in one query; what it makes subscribe, be it again, gets the next one."""
         source, partition, first = origin

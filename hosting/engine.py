@@ -33,7 +33,7 @@ from hosting.suspended import SuspendedQueries, disposed
 from hosting.time_moves import TimeMoves
 from hosting.timers import Ordering
 from hosting.turn import Answer, Appear, Create, Dispose, Events, Fail, Output, Rejects, Resume, Tick, Turn, end_of
-from hosting.watermark import Watermarks
+from hosting.watermarks import Watermarks
 from reliable_rx.alike import MADE_MAX, let_others_use
 from reliable_rx.errors import described
 from reliable_rx.event_time import EventTime
@@ -89,7 +89,8 @@ class QueryEngine(Delivery, TimeMoves):
         self.trampoline = Trampoline()
         self.calls = Asked(self)
         self.replaying = self.moving = self.leaves_out = False
-        self.stepwise = 0
+        self.interleaving: set[Instance] = set()
+        """Standing queries that may tell in which order events come on several streams."""
         self.dirty: dict[Any, None] = {}
         self.gone: dict[Any, None] = {}
         self.touch: Callable[[Any], Any] = self.dirty.setdefault
@@ -122,8 +123,6 @@ class QueryEngine(Delivery, TimeMoves):
         """Name a source with its partitions; *timestamp* reads event time from its events."""
         if source not in self.live:
             self.live[source] = set(partitions)
-            route = self.routes.get(source)  # of who has read it as the stream of a query, or as nothing
-            self.stepwise -= sum(not each.plan.single for each, _ in route.readers()) if route is not None else 0
         if timestamp is not None:
             self.timestamps[source] = timestamp
 
@@ -341,7 +340,7 @@ class QueryEngine(Delivery, TimeMoves):
             self.outputs[name] = Output(name, standing.emitted, list(values))
         else:
             out.values.extend(values)  # type: ignore[attr-defined]
-        if ((route := self.routes.get(name)) and route.is_read) or name in self.watermarks.by_source:
+        if self.is_heard(name):
             self.cascade.append((name, standing.emitted, values, False, None))
         standing.emitted += len(values)
 
@@ -365,7 +364,7 @@ class QueryEngine(Delivery, TimeMoves):
         values: list[Any] = [] if out is None else list(out.values)
         first = next_id if out is None else out.first
         self.outputs[name] = Output(name, first, values, ended=True, error=error)
-        if ((route := self.routes.get(name)) and route.is_read) or name in self.watermarks.by_source:
+        if self.is_heard(name):
             self.cascade.append((name, 0, (), True, error))
         return next_id + 1
 
@@ -402,6 +401,7 @@ class QueryEngine(Delivery, TimeMoves):
         if unit.saved is not None:
             self.gone[unit.row_key] = None
         self.dirty.pop(unit, None)
+        self.interleaving.discard(unit)
 
     def subscribe(self, instance: Instance, leaf: PlanNode) -> None:
         if reads_inner(leaf):
@@ -426,7 +426,9 @@ class QueryEngine(Delivery, TimeMoves):
         read = self.standing.get(source) or self.suspended.get(source)
         if read is None:
             return (None,) if has_ended(self, source) else None
-        return None if read.status == RUNNING else (read.error,)
+        if read.status == RUNNING or any(each[0] == source and each[3] for each in self.cascade):
+            return None  # or its end is still to be handed over, behind what it has emitted
+        return (read.error,)
 
     def partitions_of(self, source: str) -> set[str]:
         """Return the partitions of a source that go on; a query's stream has one."""
@@ -439,8 +441,6 @@ class QueryEngine(Delivery, TimeMoves):
             if instance.orders is None:
                 instance.orders = {}
             instance.orders[leaf.index] = order
-        if not instance.plan.single and op.source not in self.live:
-            self.stepwise += 1
         self.readers.choose(instance, op.source)
         route.add(instance, leaf, order)
 
@@ -452,8 +452,7 @@ class QueryEngine(Delivery, TimeMoves):
             return
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
         self.readers.leave(instance, op.source)
-        if self.routes.leave(op.source, instance, leaf) and not instance.plan.single and op.source not in self.live:
-            self.stepwise -= 1
+        self.routes.leave(op.source, instance, leaf)
 
     def plan_inner(self, query: Query[Any], node: PlanNode) -> tuple[Plan, Operators]:
         for plan in node.made:

@@ -152,15 +152,14 @@ class Routes(dict[str, Route]):
             route = self[source] = Route()
         return route
 
-    def leave(self, source: str, instance: Instance, leaf: PlanNode) -> bool:
-        """Let a reader leave; return whether *source* has a route."""
+    def leave(self, source: str, instance: Instance, leaf: PlanNode) -> None:
+        """Let a reader leave."""
         route = self.get(source)
         if route is None:
-            return False
+            return
         route.remove(instance, leaf)
         if not route.is_read:
             self.left.add(source)
-        return True
 
     def sweep(self) -> set[str]:
         """Forget the routes that nobody reads any more; return their names."""

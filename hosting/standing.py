@@ -50,6 +50,8 @@ class Standing(Instance):
         super().__init__(plan, engine, self, name)
         self.policy = policy
         engine.leaves_out = engine.leaves_out or policy != "fail"
+        if plan.chooses or not (plan.single or plan.sources <= engine.live.keys()):
+            engine.interleaving.add(self)
         self.route_key = keys[0] if keys else NO_KEY
         self.born = 0
         self.emitted = 0

@@ -21,7 +21,8 @@ from hosting.event_clock import EventClock
 from hosting.own_clocks import selects, sources_of
 from hosting.reorder import Entry
 from hosting.standing import RUNNING, Standing
-from hosting.watermark import Mark, Saved, Watermark, Watermarks, encoded
+from hosting.watermark import Mark, Saved, Watermark
+from hosting.watermarks import Watermarks, encoded
 from reliable_rx.event_time import EventTime
 from reliable_rx.names import query_of
 

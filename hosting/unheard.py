@@ -22,7 +22,8 @@ from reliable_rx.errors import SourceFailed
 
 if TYPE_CHECKING:
     from hosting.intake import Intake
-    from hosting.watermark import Watermark, Watermarks
+    from hosting.watermark import Watermark
+    from hosting.watermarks import Watermarks
 
 HEARD = 0.25
 """For such a part of what counts as silence a partition that was listened to is not asked for the sake of a query."""

@@ -34,7 +34,7 @@ from reliable_rx.shared_parts import shared_anywhere, shared_within
 from reliable_rx.size import check_size
 from reliable_rx.stage import context, fail_node
 from reliable_rx.symbols import Symbol, chosen_once, entered, how_held, is_known, only_reads
-from reliable_rx.wiring import end_stage, passes, passing, takes_lists, to_stage
+from reliable_rx.wiring import chooses, end_stage, passes, passing, takes_lists, to_stage
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
@@ -230,6 +230,11 @@ class Plan:
     def by_list(self) -> bool:
         """Whether feeding this plan a list at once cannot be told from feeding it the events one by one."""
         return len(self.sources) == len(self.source_leaves) and all(takes_lists(node) for node in self.walk())
+
+    @cached_property
+    def chooses(self) -> bool:
+        """Whether a value may say what is read next."""
+        return any(chooses(node) for node in self.walk())
 
     @cached_property
     def out_of_step(self) -> dict[PlanNode, PlanNode]:

@@ -158,11 +158,14 @@ def end_stage(down: PlanNode, port: int) -> Finish:
 
 def takes_lists(node: PlanNode) -> bool:
     """Whether feeding *node* a list at once cannot be told from feeding it the events one by one."""
-    op = node.op
-    if not isinstance(op, Stage):
-        return True
-    chooses = type(op).inner is not Stage.inner and (node.template is None or not steady(node.template))
-    return not op.resubscribes and not chooses
+    return not isinstance(node.op, Stage) or not (node.op.resubscribes or chooses(node))
+
+
+def chooses(node: PlanNode) -> bool:
+    """Whether *node* may subscribe to what only its values say."""
+    kind = type(node.op)
+    has_inner = isinstance(node.op, Stage) and kind.inner is not Stage.inner  # type: ignore[attr-defined]
+    return has_inner and (node.template is None or not steady(node.template))
 
 
 def steady(template: Plan) -> bool:

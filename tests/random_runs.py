@@ -28,13 +28,21 @@ LIMITS = rx.Limits(actions_max=ACTIONS_MAX)
 class Run:
     """One app from its first event to its last; *acts*, its queries are restarted, edited, disposed of and created.
 
-    *beside*, with a query that calls for each value of `CALLED`, and *odd*, with others that no replay repeats.
+    *beside*, with a query that calls for each value of `CALLED`, and *odd*, with others that no replay repeats. *batch*
+    events come in a turn.
     """
 
     def __init__(
-        self, seed: int, *, clocked: bool, acts: bool = False, beside: bool = False, odd: bool = False
+        self,
+        seed: int,
+        *,
+        clocked: bool,
+        acts: bool = False,
+        beside: bool = False,
+        odd: bool = False,
+        batch: int = 1000,
     ) -> None:
-        self.seed, self.clocked, self.acts, self.beside = seed, clocked, acts, beside
+        self.seed, self.clocked, self.acts, self.beside, self.batch = seed, clocked, acts, beside, batch
         self.odd = odd_apps(seed, clocked=clocked) if odd else []
         self.processes = 0
         self.lists: dict[str, list[int]] = {name: [] for name in INPUTS}
@@ -43,7 +51,13 @@ class Run:
         self.evaluator = self.opened()
 
     def opened(self) -> QueryEvaluator:
-        evaluator = QueryEvaluator(self.store, background=False, checkpoint_interval_s=1e9, clock=lambda: self.now)
+        evaluator = QueryEvaluator(
+            self.store,
+            background=False,
+            checkpoint_interval_s=1e9,
+            clock=lambda: self.now,
+            batch_events_max=self.batch,
+        )
         os.environ[PROCESS] = str(self.processes)
         self.processes += 1
         for name, values in self.lists.items():

@@ -24,8 +24,10 @@ ROWS = [pytest.param(*row) for row in KEPT] + every_of(127, product(SEEDS, [Fals
 
 
 @cache
-def outputs(seed: int, clocked: bool, how: str, acts: bool = False, odd: bool | None = None) -> dict[str, Any]:
-    run = Run(seed, clocked=clocked, acts=acts, beside=odd is not None, odd=odd is True)
+def outputs(
+    seed: int, clocked: bool, how: str, acts: bool = False, odd: bool | None = None, batch: int = 1000
+) -> dict[str, Any]:
+    run = Run(seed, clocked=clocked, acts=acts, beside=odd is not None, odd=odd is True, batch=batch)
     run.play(how)
     found = run.found()
     run.evaluator.close()
@@ -44,15 +46,16 @@ def test_no_end_of_a_process_shows_where_queries_are_edited_and_run_again(seed: 
     assert outputs(seed, clocked, how, True) == outputs(seed, clocked, "", True)
 
 
-SINGLY = (12, 25)
-"""Not held yet: beside queries that read several streams events are handed over one by one, which these apps see."""
-BESIDE = [row for row in every_of(53, product(SEEDS, [False, True], HOW), nightly=9) if row.values[0] not in SINGLY]
-
-
-@pytest.mark.parametrize("seed, clocked, how", BESIDE)
+@pytest.mark.parametrize("seed, clocked, how", every_of(53, product(SEEDS, [False, True], HOW), nightly=9))
 def test_what_others_do_otherwise_in_a_replay_is_not_seen(seed: int, clocked: bool, how: str) -> None:
     """Beside queries that subscribe, wait, call and fail as the process draws it, all is as it was without them."""
     assert outputs(seed, clocked, how, odd=True) == outputs(seed, clocked, "", odd=False)
+
+
+@pytest.mark.parametrize("seed, clocked, batch", every_of(7, product(range(100), [False, True], [1, 2]), nightly=2))
+def test_how_many_events_come_in_a_turn_is_not_seen(seed: int, clocked: bool, batch: int) -> None:
+    """Queries on queries that choose what they read, too, have what they would have if each event were a turn."""
+    assert outputs(seed, clocked, "", batch=batch) == outputs(seed, clocked, "")
 
 
 @pytest.mark.parametrize("how", [pytest.param(how, marks=NIGHT) for how in HOW])
@@ -62,3 +65,6 @@ def test_each_night_draws_apps_of_its_own(clocked: bool, acts: bool, how: str) -
     for _ in range(20):
         seed = random.randrange(10**6)
         assert (seed, outputs(seed, clocked, how, acts)) == (seed, outputs(seed, clocked, "", acts))
+        if not acts:
+            assert (seed, outputs(seed, clocked, "", batch=1)) == (seed, outputs(seed, clocked, ""))
+            assert (seed, outputs(seed, clocked, how, odd=True)) == (seed, outputs(seed, clocked, "", odd=False))
