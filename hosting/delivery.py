@@ -49,20 +49,37 @@ class Delivery:
         def settle_immediate(self) -> None: ...
         def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool: ...
 
-    def spread(self, values: Sequence[Any], origin: Origin, *, singly: bool = False) -> None:
+    def hand_over(self, turn: Events) -> None:
+        """Hand the events of *turn* to everyone who reads their source."""
+        values, source, origin = turn.values, turn.source, (turn.source, turn.partition, turn.first)
+        route = self.routes.get(source)
+        if self.is_told_apart(source, values):
+            self.spread_singly(values, origin)
+        elif source in self.watermarks.by_source:
+            if route is not None and turn.singly:
+                self.spread_singly(values, origin)
+            else:
+                self.spread(values, origin)
+        elif route is not None:
+            if turn.singly:
+                self.deliver_run(route, turn)
+            else:
+                self.deliver(route, values, origin)
+
+    def spread(self, values: Sequence[Any], origin: Origin) -> None:
         """Hand *values* to everyone who reads their source, on whatever clock."""
         route, marks = self.routes.get(origin[0]), self.watermarks.by_source.get(origin[0])
-        apart = len(values) > 1 and self.interleaving and self.is_told_apart(route)
-        if marks is not None and (apart or (singly and route is not None and len(values) > 1)):
-            source, partition, first = origin
-            for offset, value in enumerate(values):
-                self.spread((value,), (source, partition, first + offset))
-                self.settle()
-            return
         if route is not None:
             self.deliver(route, values, origin)
         if marks is not None:
             self.watermarks.spread(marks, origin, values)
+
+    def spread_singly(self, values: Sequence[Any], origin: Origin) -> None:
+        """Hand over each of *values* with all that follows from it."""
+        source, partition, first = origin
+        for offset, value in enumerate(values):
+            self.spread((value,), (source, partition, first + offset))
+            self.settle()
 
     def deliver_run(self, route: Route, turn: Events) -> None:
         """Hand over events one by one, each with all that follows from it."""
@@ -83,12 +100,6 @@ class Delivery:
 
     def deliver(self, route: Route, values: Sequence[Any], origin: Origin) -> None:
         """Hand *values* to everyone who reads *route*."""
-        if self.interleaving and len(values) > 1 and self.is_told_apart(route):
-            source, partition, first = origin
-            for offset, value in enumerate(values):
-                self.deliver(route, (value,), (source, partition, first + offset))
-                self.settle()
-            return
         for top, leaf, readers in route.fans or route.everyone():
             if leaf is None:
                 self.deliver_singly(route, top, readers, values, origin)
@@ -101,15 +112,17 @@ class Delivery:
 
     def is_heard(self, name: str) -> bool:
         """Whether somebody reads the stream *name*, or may do so before what is emitted is handed over."""
-        route = self.routes.get(name)
-        return bool(self.interleaving) or (route is not None and route.is_read) or name in self.watermarks.by_source
+        return name in self.routes or name in self.watermarks.by_source or bool(self.interleaving)
 
-    def is_told_apart(self, route: Route | None) -> bool:
+    def is_told_apart(self, source: str, values: Sequence[Any]) -> bool:
         """Whether a query may tell a list from its events one by one.
 
-        It is asked if one reads several streams, or may choose one at an event: such a query sees which stream comes
-        first. Whatever else is there, now or in a replay, it has to see the same.
+        One that reads several streams, or may choose one at an event, sees which stream comes first. Whatever else is
+        there, now or in a replay, it has to see the same.
         """
+        if len(values) == 1 or not self.interleaving:
+            return False
+        route = self.routes.get(source)
         if self.watermarks.by_source or (route is not None and (len(route.plain) > 1 or route.keyed)):
             return True
         return not self.live.keys() >= self.routes.keys()

@@ -187,14 +187,8 @@ class QueryEngine(Delivery, TimeMoves):
         if timestamp is None:
             if turn.time > self.clock:
                 self.advance(turn.time)
-            route = self.routes.get(turn.source)  # not sooner: what was due may have been the first to subscribe
-            if turn.values and turn.source in self.watermarks.by_source:
-                self.spread(turn.values, (turn.source, turn.partition, turn.first), singly=turn.singly)
-            elif route is not None and turn.values:
-                if turn.singly:
-                    self.deliver_run(route, turn)
-                else:
-                    self.deliver(route, turn.values, (turn.source, turn.partition, turn.first))
+            if turn.values:  # not sooner: what was due may have been the first to subscribe
+                self.hand_over(turn)
         else:
             times = [timestamp(value) for value in turn.values] if turn.times is None else turn.times
             source, partition, first = turn.source, turn.partition, turn.first
@@ -376,6 +370,9 @@ class QueryEngine(Delivery, TimeMoves):
                 name, first, values, ended, error = self.cascade.popleft()
                 if ended:
                     self.end_route(name, error)
+                elif self.is_told_apart(name, values):
+                    singles = [(name, first + offset, (value,), False, None) for offset, value in enumerate(values)]
+                    self.cascade.extendleft(reversed(singles))
                 else:
                     self.spread(values, (name, "0", first))
 
