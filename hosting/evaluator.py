@@ -23,7 +23,7 @@ from hosting.checkpointer import Checkpointer
 from hosting.closing import close_all, let_go
 from hosting.collector import no_collections
 from hosting.companions import Companions
-from hosting.creations import How, create_declared, create_now, declare
+from hosting.creations import How, create_now, declare
 from hosting.disposing import dispose
 from hosting.edit import is_same
 from hosting.engine import QueryEngine
@@ -41,7 +41,7 @@ from hosting.owning import disown, own
 from hosting.recovery import recover
 from hosting.redefinitions import Redefinitions
 from hosting.reporting import Reporter
-from hosting.restarting import follow, follow_late, restart
+from hosting.restarting import begin_declared, follow, follow_late, restart
 from hosting.retention import Retention, forget
 from hosting.source_definitions import SourceDefinitions
 from hosting.sources.pushed import PushedStream
@@ -238,9 +238,9 @@ class QueryEvaluator(Looking):
         """Delete the *stream* of a disposed query; durable when this returns. Its ids are not used again."""
         forget(self, stream)
 
-    def restart(self, name: str) -> None:
-        """Run *name* again, also failed: without state, under the ids that follow. Durable when it returns."""
-        restart(self, name)
+    def restart(self, query: str, *more: str) -> None:
+        """Run queries again, all or none, also failed ones: without state, under the ids that follow, durably."""
+        restart(self, [query, *more])
 
     def _fail(self, name: str, error: Exception) -> None:
         """End a query that cannot be kept as it is; the others go on."""
@@ -260,8 +260,7 @@ class QueryEvaluator(Looking):
             self.started = True
             try:
                 self.recovery = recover(self)
-                create_declared(self)
-                follow(self, starting=True)
+                begin_declared(self)
                 self.outlets.open()
                 self.reporter.begin()
                 self.checkpointer.begin()

@@ -3,7 +3,9 @@
 Their queries have been told that it has ended, so nobody would see what is in them: read at once, as tomorrow's file of
 a daily batch was, it would be gone without a word. So their positions stay as they are, an incident names them, and
 they appear right behind the turn that creates a query which reads their source. Before that one another says that the
-source may go on (`hosting.expecting`). Which they are is no state: a start finds the same.
+source may go on (`hosting.expecting`). Which they are is no state: a start finds the same. If a query is new or edited
+at a start, that says nothing of those that have ended and would miss them: then they stay unread until a `restart`
+names for whom they are, several together in one group of turns.
 
 Rejected: reading them at once (nobody gets what is in them), running the queries that have ended again by ourselves
 (they would begin without state, and whoever reads their streams was told of the end), and refusing the start (the other
@@ -13,9 +15,13 @@ sources have nothing to do with it).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from hosting.causes import in_reading_order
+from hosting.cycles import name_of
+from hosting.edit import is_same
 from hosting.expecting import is_read
 from hosting.own_clocks import selects, sources_of
 from hosting.standing import RUNNING
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
 
 AFTER_THE_END = "after the end"
-NAMED_MAX = 3
+NAMED_MAX, RESTARTED_MAX = 3, 50
 Key = tuple[str, str]
 EndOf = Callable[[str], tuple[Exception | None] | None]
 """With which error, if any, a source has ended for its queries; None if it goes on."""
@@ -43,6 +49,8 @@ class LatePartitions:
         self.end_of: EndOf = lambda source: None
         self.untold: set[str] = set()
         """Sources of which it is yet to be told that they have such, or no longer have."""
+        self.shut: set[str] = set()
+        """Those of which none is let in by what a start creates."""
 
     def sift(self, unknown: dict[Key, None]) -> None:
         """Keep of the *unknown* partitions those of sources that have ended; give back those of one that goes on."""
@@ -78,7 +86,7 @@ def take_create(evaluator: QueryEvaluator, turn: Create) -> None:
     if not late.kept:  # nearly always
         evaluator._take(turn)
         return
-    sources = [each for each in sorted(late.sources) if may_be_read(evaluator, turn, each)]
+    sources = [each for each in sorted(late.sources - late.shut) if may_be_read(evaluator, turn, each)]
     for source in sources:
         evaluator._take(Expect(source, True))
     evaluator._take(turn)
@@ -105,10 +113,50 @@ def may_be_read(evaluator: QueryEvaluator, turn: Create, source: str) -> bool:
     return source in streams or any(selects(node) for node in plan.walk())
 
 
+@contextmanager
+def shut_for_some(evaluator: QueryEvaluator) -> Iterator[None]:
+    """Let nothing in that queries would miss which have ended, and do not begin anew with the start."""
+    late, engine = evaluator.intake.late, evaluator.engine
+    late.shut = {each for each in late.sources if any(not begins(engine, name) for name in missing(engine, each))}
+    try:
+        yield
+    finally:
+        late.shut = set()
+
+
+def begins(engine: QueryEngine, name: str) -> bool:
+    """Whether a query that has ended is declared as another one."""
+    there, turn = engine.standing[name], engine.suspended.declared.get(name)
+    return turn is not None and there.status != RUNNING and not is_same(engine, there, turn)
+
+
+def missing(engine: QueryEngine, source: str) -> list[str]:
+    """Name the queries that read *source* and get nothing more of it: they have ended, or have been told of its end."""
+    return [*ended_over(engine, source), *went_on(engine, source)]
+
+
 def ended_over(engine: QueryEngine, source: str) -> list[str]:
-    """Name the queries that read *source* and have ended."""
-    standing = engine.standing.items()
-    return [name for name, each in standing if each.status != RUNNING and source in sources_of(each.plan)]
+    """Name the queries that have ended and read *source*, or streams of such that do, behind those that they read."""
+    reading: dict[str, list[str]] = {}
+    for name, each in engine.standing.items():
+        for read in sources_of(each.plan):
+            reading.setdefault(query_of(read), []).append(name)
+    found, waiting = set[str](), [source]
+    while waiting:
+        new = {*reading.get(waiting.pop(), ())} - found
+        found |= new
+        waiting += new
+    ended = [name for name in found if engine.standing[name].status != RUNNING]
+    return [*in_reading_order(engine, ended)]
+
+
+def went_on(engine: QueryEngine, source: str) -> list[str]:
+    """Name the queries that run on without *source*, as they have been told of its end."""
+    route, marks = engine.routes.get(source), engine.watermarks.by_source.get(source, ())
+    reading = {name_of(instance) for instance, _ in route.readers()} if route is not None else set[str]()
+    reading |= {clock.standing.name for mark in marks for clock in mark.clocks() if source not in clock.ended}
+    running = [(name, each.plan) for name, each in engine.standing.items() if each.status == RUNNING]
+    return sorted(name for name, plan in running if name not in reading and source in sources_of(plan))
 
 
 def tell_late(evaluator: QueryEvaluator) -> None:
@@ -119,8 +167,8 @@ def tell_late(evaluator: QueryEvaluator) -> None:
         if late.names_of(source):
             evaluator.incidents.report(AFTER_THE_END, source, told(evaluator, source), level=logging.WARNING)
         else:
-            left = ended_over(evaluator.engine, source)
-            but = f", but not for {shown_some(left)}, which stay ended" if left else ""
+            left = missing(evaluator.engine, source)
+            but = f", but not for {shown_some(left)}, for which it has ended" if left else ""
             evaluator.incidents.resolve(AFTER_THE_END, source, now=f"is read{but}")
             evaluator.reporter.is_over(AFTER_THE_END, source)
 
@@ -145,14 +193,17 @@ def told(evaluator: QueryEvaluator, source: str) -> str:
 
 def way_to_read(evaluator: QueryEvaluator, source: str) -> str:
     """Say how queries over *source* that have ended are run again, as the end of a sentence."""
-    ended = ended_over(evaluator.engine, source)
-    if not ended:
+    names, running = missing(evaluator.engine, source), went_on(evaluator.engine, source)
+    if not names:
         return ": create one"
-    command = command_on(evaluator.store, "restart", ended[0], "--app", "MODULE:APP")
-    call = f"evaluator.restart({ended[0]!r})"
+    shown, left = names[:RESTARTED_MAX], len(names) - RESTARTED_MAX
+    command = command_on(evaluator.store, "restart", *shown, "--app", "MODULE:APP")
+    call = f"evaluator.restart({', '.join(map(repr, shown))})"
     way = call if command is None else f"`{command}` before the next start ({call} in a program)"
-    others = f"; restart {shown_some(ended[1:])} in the same way, before anything is read" if ended[1:] else ""
-    return f": run {ended[0]!r} again, without state and under the ids that follow, with {way}{others}"
+    more = f"; there are {left:,} more, to be named in the same call" if left > 0 else ""
+    more += f"; {shown_some(running)} would lose the state with which it runs on without" if running else ""
+    them = "it" if len(names) == 1 else "all that are to have it, together"
+    return f": run {shown_some(names)} again, {them}, without state and under the ids that follow, with {way}{more}"
 
 
 def shown_some(names: list[str]) -> str:

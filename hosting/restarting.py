@@ -1,20 +1,22 @@
-"""Running a query again that has ended: without its state, under the ids that follow.
+"""Running queries again that have ended: without their state, under the ids that follow.
 
-It is ended and created within one group of turns, so that a crash leaves both or neither. What it read before is not
-read again: it goes on with the next events, as a query does that an edit has revived. Rejected: putting the state back
-to before the failure (the turn is journalled with what came of it; the same event would end it again).
+One is ended and created within one group of turns, so that a crash leaves both or neither; so are several that are
+named together. What it read before is not read again: it goes on with the next events, as a query does that an edit has
+revived. Rejected: putting the state back to before the failure (the turn is journalled with what came of it; the same
+event would end it again).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Iterator
-from graphlib import TopologicalSorter
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from hosting.afresh import afresh_told
+from hosting.causes import in_reading_order
+from hosting.creations import create_declared
 from hosting.cycles import there_are
-from hosting.late_partitions import take_create
+from hosting.late_partitions import shut_for_some, take_create
 from hosting.standing import FAILED, Standing
 from hosting.turn import Create, Dispose
 from reliable_rx.errors import QueryDisposed, QueryRefused
@@ -27,18 +29,29 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("reliable_rx")
 
 
-def restart(evaluator: QueryEvaluator, name: str) -> None:
-    """End the query *name* and create it again, as it is declared or else as it is stored. *Raises* `KeyError`."""
+def restart(evaluator: QueryEvaluator, names: Sequence[str]) -> None:
+    """End the queries *names* and create them again, as they are declared or else stored. *Raises* `KeyError`."""
     with evaluator.inside.change("restart"), evaluator.inside:
-        if isinstance(name, str):
-            check_query(name)
-        if name not in evaluator.engine.standing:
-            raise KeyError(f"no query is called {name!r}; {there_are(evaluator.engine.standing, name)}")
-        turn = _creation(evaluator, name)
-        evaluator._take(Dispose(name, turn.time))
-        take_create(evaluator, turn)
+        standing = evaluator.engine.standing
+        for name in names:
+            if isinstance(name, str):
+                check_query(name)
+            if name not in standing:
+                raise KeyError(f"no query is called {name!r}; {there_are(standing, name)}")
+        turns = [_creation(evaluator, name) for name in in_reading_order(evaluator.engine, names)]
+        for turn in reversed(turns):
+            evaluator._take(Dispose(turn.name, turn.time))
+        for turn in turns:
+            take_create(evaluator, turn)
         follow(evaluator)
     evaluator.flush()
+
+
+def begin_declared(evaluator: QueryEvaluator) -> None:
+    """Create what was declared before the start, and run those again that had failed with what begins anew."""
+    with shut_for_some(evaluator):
+        create_declared(evaluator)
+        follow(evaluator, starting=True)
 
 
 def follow(evaluator: QueryEvaluator, *, starting: bool = False) -> None:
@@ -90,17 +103,6 @@ def _goes_on(engine: QueryEngine, standing: Standing, origin: str, begun: Contai
     if there is None:
         return origin in engine.live and origin not in engine.failures and isinstance(standing.error, QueryDisposed)
     return origin in begun and there.error is None
-
-
-def in_reading_order(engine: QueryEngine, names: Iterable[str]) -> Iterator[str]:
-    """Yield queries behind those that they read, otherwise the older first: the same in a process that begins now."""
-    sorter = TopologicalSorter[str]()
-    known = sorted(names, key=lambda name: engine.standing[name].born)
-    for name in known:
-        sorter.add(name)
-    for name in known:
-        sorter.add(name, *{query_of(each) for each in engine.standing[name].plan.sources}.intersection(known))
-    yield from sorter.static_order()
 
 
 def _creation(evaluator: QueryEvaluator, name: str) -> Create:

@@ -73,11 +73,11 @@ class Own:
 class World:
     """A store, and one process after the other over a source to which a partition comes."""
 
-    def __init__(self, folder: Path, kind: str, query: str, *, batch: int = 2) -> None:
+    def __init__(self, folder: Path, kind: str, query: str, *, batch: int = 2, others: Mapping[str, Any] = {}) -> None:
         self.folder, self.kind, self.name, self.batch = folder, kind, query, batch
         self.store: Any = MemoryStore()
         self.lists: dict[str, list[int]] = {}
-        self.queries = {"q": QUERIES[query]} if QUERIES[query] is not None else {}
+        self.queries = {**({"q": QUERIES[query]} if QUERIES[query] is not None else {}), **others}
         self.come("a", FIRST)
         self.evaluator = self.opened()
 
@@ -193,7 +193,7 @@ def test_every_event_is_read_or_told_to_be_unread(
     world.settle()
     reads = {"nothing": [], "restart": ["q"], "new": ["new"], "edit": ["q"], "declared": ["q", "new"]}[action]
     if query == "running" and action in ("edit", "declared"):
-        reads.remove("q")  # it goes on, and has been told of the end
+        reads.clear()  # it goes on, and has been told of the end: what is declared beside it takes nothing from it
     for name in ("q", "new"):
         wanted = LATE if name in reads else []
         if (name, query, action) == ("q", "took one", "restart"):
@@ -360,9 +360,10 @@ def test_a_query_that_shares_a_clock_reads_what_has_come(how: str, tmp_path: Pat
         evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9, clock=lambda: 0.0)
         evaluator.source("n", ListSource(dict(lists)))
         evaluator.source("m", ListSource(beats, follow=True))
-        for each in queries:
-            evaluator.create(each, n.merge(m), clock=clock)
+        evaluator.create(queries[0], n.merge(m), clock=clock)
         evaluator.start()
+        for each in queries[1:]:
+            evaluator.create(each, n.merge(m), clock=clock)
         while evaluator.step():
             pass
         evaluator.flush()
@@ -429,15 +430,13 @@ def test_the_remedy_that_is_named_works(
         with caplog.at_level(logging.WARNING):
             assert main(["run", "daily:app"]) == 0
     assert "after the end 'n': partition 'day-2.jsonl' has come since" in caplog.text
-    assert f"reliable-rx restart {tmp_path / 'daily.store'} values --app MODULE:APP" in caplog.text
-    assert "restart 'sums' in the same way" in caplog.text
+    assert f"reliable-rx restart {tmp_path / 'daily.store'} values sums --app MODULE:APP" in caplog.text
     assert main(["status", "--store", "daily.store"]) == 0
     assert "after the end 'n': partition 'day-2.jsonl'" in capsys.readouterr().out
-    for name in ("values", "sums"):
-        assert main(["restart", "daily.store", name, "--app", "daily:app"]) == 0
-        said = capsys.readouterr().out
-        assert "it runs again, without state" in said
-        assert ("of what is new in n nothing is for those that have ended" in said) == (name == "values")
+    assert main(["restart", "daily.store", "values", "sums", "--app", "daily:app"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("it runs again, without state") == 2
+    assert "nothing is for those that have had its end" not in said
     assert main(["status", "--store", "daily.store"]) == 0
     assert "after the end" not in capsys.readouterr().out
     assert main(["run", "daily:app"]) == 0
@@ -450,6 +449,61 @@ def test_the_remedy_that_is_named_works(
     assert "nothing has failed" in capsys.readouterr().out
     assert main(["restart", "daily.store", "sums"]) == 0
     assert "what is new beside it is found with the sources of the app" in capsys.readouterr().out
+
+
+OTHERS = {"other": n.map(lambda value: -value), "behind": rx.source("other").map(str)}
+"""Queries that read what `q` reads, or the stream of one that does."""
+BEGIN: dict[str, dict[str, Any]] = {
+    "new": {"new": EDITED["completed"]},
+    "edited": {"q": EDITED["completed"]},
+    "both": {"q": EDITED["completed"], "new": EDITED["completed"]},
+    "all": {"q": EDITED["completed"], "other": n.map(lambda value: -1 * value), "behind": rx.source("other").map(repr)},
+}
+
+
+@pytest.mark.parametrize(
+    "begin, query, how, then",
+    crossed((*BEGIN,), ("completed", "failed"), ("clean", "killed"), ("restarted", "no write", "one write", "killed")),
+)
+def test_what_a_start_begins_takes_nothing_from_those_that_have_ended(
+    begin: str, query: str, how: str, then: str, tmp_path: Path
+) -> None:
+    """New or edited, it reads the new partition only where nobody misses it; a restart of all of them has it all."""
+    world = World(tmp_path, "files", query, others=OTHERS)
+    world.settle()
+    before = {name: world.values(name) for name in world.queries}
+    world.come("late", LATE)
+    world.queries |= BEGIN[begin]
+    world.again(how)
+    for _ in range(2):
+        world.settle()
+        assert world.is_unread is (begin != "all")
+        world.again(how)
+    names = [*world.queries]
+    if begin != "all":
+        (message,) = world.told()
+        assert all(repr(name) in message for name in names)
+        assert message.index("'other'") < message.index("'behind'")
+        assert world.values("new") == []
+        submit, left = world.evaluator.journal_worker.submit, {"no write": 0, "one write": 1}.get(then, 99)
+
+        def lose(task: Any) -> None:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                submit(task)
+
+        world.evaluator.journal_worker.submit = lose  # type: ignore[method-assign]
+        world.evaluator.restart(*reversed(names))
+        if then != "restarted":
+            world.again("killed")
+        assert len(world.told()) == (then == "no write"), "all of them are restarted, or none"
+        if then == "no write":
+            world.evaluator.restart(*names)
+    world.settle()
+    late = {"q": LATE, "new": LATE, "other": [-value for value in LATE], "behind": [str(-value) for value in LATE]}
+    assert {name: world.values(name) for name in names} == {name: before.get(name, []) + late[name] for name in names}
+    assert not world.told()
 
 
 def test_a_clock_ends_though_another_query_was_asked_for_what_is_new() -> None:

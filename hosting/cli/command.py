@@ -129,13 +129,13 @@ def add_tail(commands: Commands) -> None:
 
 
 def add_mend(commands: Commands) -> None:
-    for name, help, call in (
-        ("restart", "Run a query again: without its state, under the ids that follow.", group_commands.restart),
-        ("dispose", "End a query of a store and forget its state; its stream stays.", group_commands.dispose),
+    for name, help, some, call in (
+        ("restart", "Run queries again: without state, under the ids that follow.", "+", group_commands.restart),
+        ("dispose", "End a query of a store and forget its state; its stream stays.", None, group_commands.dispose),
     ):
         each = command(commands, name, f"{help} Nothing may run on the store.")
         add_place(each, f"{STORE_HELP}, or where a group lives")
-        each.add_argument("query", metavar="QUERY", help="the name of the query")
+        each.add_argument("query", metavar="QUERY", nargs=some, help="the name of a query")
         each.add_argument("--app", metavar="MODULE:APP", help="needed behind a crash, and for classes; or the script")
         each.add_argument("--yes", action="store_true", help="do not ask before the state of one that runs is dropped")
         each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -177,7 +178,7 @@ def status_of_group(a: argparse.Namespace) -> int:
 
 
 def restart(a: argparse.Namespace) -> int:
-    """Run a query again: in a store, or in the partitions of a group."""
+    """Run queries again: in a store, or in the partitions of a group."""
     return change(a, "restart", mend.restart)
 
 
@@ -189,13 +190,14 @@ def dispose(a: argparse.Namespace) -> int:
 def change(a: argparse.Namespace, command: str, in_store: Callable[..., int]) -> int:
     if store_or_group(a.store, a.name, a.group, app=a.app) is not None:
         address = address_of(a.store, a.name, app=a.app)
-        check_of_no_group(address, command, a.query)
+        check_of_no_group(address, command, [a.query] if isinstance(a.query, str) else a.query)
         return in_store(address, a.query, app=a.app, yes=a.yes)
     mend_group = import_module("hosting.cli.mend_group")  # only now: the other commands do without
     if a.app is None:
         raise BadUsage("say with --app MODULE:APP which app the nodes of the group run")
-    done: int = getattr(mend_group, command)(a.store, a.query, group=a.group, app=a.app, yes=a.yes)
-    return done
+    on_each = partial(getattr(mend_group, command), a.store, group=a.group, app=a.app, yes=a.yes)
+    codes: list[int] = [on_each(query) for query in ([a.query] if isinstance(a.query, str) else a.query)]
+    return max(codes)
 
 
 def show_holders(a: argparse.Namespace) -> int:
@@ -218,11 +220,11 @@ def group_holders() -> ModuleType:
     return import_module("hosting.cli.group_holders")  # only now: the other commands do without
 
 
-def check_of_no_group(address: StoreAddress, command: str, query: str) -> None:
+def check_of_no_group(address: StoreAddress, command: str, queries: Sequence[str]) -> None:
     """*Raises* `BadUsage` for the store of a partition: its group would not learn of it, nor would sinks of the end."""
     group = address.group()
     if group is not None:
-        raise BadUsage(f"{belongs(group)}: stop its nodes, then `{of_group(command, group, query)}`")
+        raise BadUsage(f"{belongs(group)}: stop its nodes, then `{of_group(command, group, *queries)}`")
 
 
 def wish(text: str) -> tuple[str | None, Point]:

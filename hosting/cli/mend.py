@@ -24,7 +24,7 @@ from hosting.cli.wording import BadUsage, log_nothing
 from hosting.cycles import there_are
 from hosting.edit import READ_ANEW
 from hosting.evaluator import QueryEvaluator
-from hosting.late_partitions import ended_over
+from hosting.late_partitions import ended_over, missing
 from hosting.restarting import left_behind
 from hosting.standing import COMPLETED, FAILED
 from reliable_rx.errors import CheckpointRefused, SourceFailed, described
@@ -34,50 +34,70 @@ NEVER_FULL = sys.maxsize
 GIVE = "give --app MODULE:APP, or --app and the script that it is the store of"
 
 
-def restart(address: StoreAddress, query: str, *, app: str | None, yes: bool) -> int:
-    """Run *query* again from here on: without its state, and under the ids that follow.
+def restart(address: StoreAddress, queries: Sequence[str], *, app: str | None, yes: bool) -> int:
+    """Run *queries* again from here on, all or none: without their states, and under the ids that follow.
 
     One that has not ended has a state to lose: then it is asked, and *Raises* `BadUsage` without consent.
     """
 
     def act(evaluator: QueryEvaluator) -> str:
-        standing = evaluator.engine.standing.get(query)
-        if standing is None:
-            raise BadUsage(
-                f"{query!r} is suspended, as its code cannot be loaded here; declare it in an app and start that"
-            )
-        readers = all_readers_of(evaluator.engine, query)
-        ends = f", and the states of those that read it: {name_some(readers)}" if readers else ""
-        check_consent(query, standing.status, "a restart", ends, yes=yes)
-        before = standing.status if standing.error is None else f"{standing.status} with {described(standing.error)}"
+        engine = evaluator.engine
+        readers = {query: [each for each in all_readers_of(engine, query) if each not in queries] for query in queries}
+        before = {query: was(evaluator, query, readers[query], yes=yes) for query in queries}
         failed, waited = ended_with_an_error(evaluator), evaluator.intake.late.sources
-        evaluator.restart(query)
-        after = evaluator.query(query)
-        others = sorted(failed - ended_with_an_error(evaluator) - {query})
-        if after.status == FAILED:
-            return f"{query} was {before}; it has failed again at once: {after.error}"
-        if after.status == COMPLETED:
-            unseen = "" if app is not None else f"; what is new beside it is found with the sources of the app: {GIVE}"
-            return f"{query} was {before}; it has completed at once, since its sources have ended: {READ_ANEW}{unseen}"
-        also = f"; so do those that failed with it: {name_some(others)}" if others else ""
-        stay = name_some([*left_behind(evaluator.engine, evaluator.engine.standing)])
-        also += f"; still failed, and to be created by their app: {stay}" if stay else ""
+        evaluator.restart(*queries)
+        others = sorted(failed - ended_with_an_error(evaluator) - {*queries})
+        told = [told_restart(evaluator, query, before[query], readers[query], app=app) for query in queries]
+        also = [f"so do those that failed with it: {name_some(others)}"] if others else []
+        stay = [*left_behind(engine, engine.standing)]
+        also += [f"still failed, and to be created by their app: {name_some(stay)}"] if stay else []
         also += told_left_out(evaluator, waited - evaluator.intake.late.sources)
-        also += f"; so do those that read it, under ids behind an end: {name_some(readers)}" if readers else ""
-        return f"{query} was {before}; it runs again, without state, from id {after.emitted:,} on{also}"
+        return "; ".join([*told, *also])
 
-    return change(address, query, app, act, may_be_left=lambda name: False)
+    return change(address, queries, app, act, may_be_left=lambda name: False)
 
 
-def told_left_out(evaluator: QueryEvaluator, sources: Collection[str]) -> str:
-    """Say who gets nothing of what is new in *sources*, since it has ended, as the end of a sentence."""
-    ended = dict.fromkeys(name for source in sorted(sources) for name in ended_over(evaluator.engine, source))
+def was(evaluator: QueryEvaluator, query: str, readers: Sequence[str], *, yes: bool) -> str:
+    """Return how *query* is before it is restarted. *Raises* `BadUsage` if it is not there, or without consent."""
+    standing = evaluator.engine.standing.get(query)
+    if standing is None:
+        raise BadUsage(
+            f"{query!r} is suspended, as its code cannot be loaded here; declare it in an app and start that"
+        )
+    ends = f", and the states of those that read it: {name_some(readers)}" if readers else ""
+    check_consent(query, standing.status, "a restart", ends, yes=yes)
+    return standing.status if standing.error is None else f"{standing.status} with {described(standing.error)}"
+
+
+def told_restart(evaluator: QueryEvaluator, query: str, was: str, readers: Sequence[str], *, app: str | None) -> str:
+    """Say how *query*, which *was* as it is said, is behind its restart."""
+    after = evaluator.query(query)
+    if after.status == FAILED:
+        return f"{query} was {was}; it has failed again at once: {after.error}"
+    if after.status == COMPLETED:
+        unseen = "" if app is not None else f"; what is new beside it is found with the sources of the app: {GIVE}"
+        return f"{query} was {was}; it has completed at once, since its sources have ended: {READ_ANEW}{unseen}"
+    also = f"; so do those that read it, under ids behind an end: {name_some(readers)}" if readers else ""
+    ended = ended_readers(evaluator, query)
+    also += f"; those that read it and had ended stay so: {name_some(ended)}" if ended else ""
+    return f"{query} was {was}; it runs again, without state, from id {after.emitted:,} on{also}"
+
+
+def ended_readers(evaluator: QueryEvaluator, query: str) -> list[str]:
+    """Name those that read *query*, have completed and are to be named in the same call if they are to run again."""
+    standing = evaluator.engine.standing
+    return [name for name in ended_over(evaluator.engine, query) if standing[name].status == COMPLETED]
+
+
+def told_left_out(evaluator: QueryEvaluator, sources: Collection[str]) -> list[str]:
+    """Say who gets nothing of what is new in *sources*, of whose end it has been told."""
+    ended = dict.fromkeys(name for source in sorted(sources) for name in missing(evaluator.engine, source))
     if not ended:
-        return ""
-    return (
-        f"; of what is new in {name_some(sorted(sources))} nothing is for those that have ended and are not restarted "
-        f"before the next start: {name_some([*ended])}"
-    )
+        return []
+    return [
+        f"of what is new in {name_some(sorted(sources))} nothing is for those that have had its end and are not "
+        f"restarted before the next start: {name_some([*ended])}"
+    ]
 
 
 def ended_with_an_error(evaluator: QueryEvaluator) -> set[str]:
@@ -99,7 +119,7 @@ def dispose(address: StoreAddress, query: str, *, app: str | None, yes: bool) ->
     def agree(status: str, readers: list[str]) -> None:
         check_consent(query, status, "a disposal", ending_for(readers), yes=yes)
 
-    return change(address, query, app, act, may_be_left=query.__eq__)
+    return change(address, [query], app, act, may_be_left=query.__eq__)
 
 
 def dispose_of(evaluator: QueryEvaluator, query: str, *, agree: Callable[[str, list[str]], None]) -> str:
@@ -148,7 +168,7 @@ def check_consent(query: str, status: str, what: str, ends: str, *, yes: bool) -
 
 def change(
     address: StoreAddress,
-    query: str,
+    queries: Sequence[str],
     app: str | None,
     act: Callable[[QueryEvaluator], str],
     *,
@@ -156,8 +176,9 @@ def change(
 ) -> int:
     with opened(address, app, may_be_left) as evaluator:
         engine = evaluator.engine
-        if query not in engine.standing and query not in engine.suspended:
-            raise BadUsage(f"the store has no query {query!r}; {there_are(engine.standing, query)}")
+        for query in queries:
+            if query not in engine.standing and query not in engine.suspended:
+                raise BadUsage(f"the store has no query {query!r}; {there_are(engine.standing, query)}")
         done = act(evaluator)
         evaluator.checkpoint(full=True)
     say(done)
