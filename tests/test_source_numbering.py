@@ -365,6 +365,30 @@ def test_a_file_that_is_compressed_means_the_same(tmp_path: Path) -> None:
     assert Batch(0, ()).next == 0
 
 
+@pytest.mark.parametrize("which, is_refused", [("1.jsonl", True), ("2.jsonl", False), ("3.jsonl", False)])
+@pytest.mark.parametrize("when", ["between runs", "in a run"])
+def test_only_the_last_of_followed_files_with_keys_may_grow(
+    which: str, is_refused: bool, when: str, tmp_path: Path
+) -> None:
+    """What comes in another one would take the numbers of records behind: a start says so, and nothing comes twice."""
+    runs, given = Runs(split, tmp_path), {"follow": True}
+    split(tmp_path, {})
+    runs.make = lambda _, given: FileSource(str(tmp_path / "*.jsonl"), partition_by="k", **given)
+    with runs.begin(given) as evaluator:
+        evaluator.run(until=lambda: evaluator.events_in >= COUNT)
+        if when == "between runs":
+            evaluator.checkpoint()
+        with (tmp_path / which).open("a") as file:
+            file.write('{"n": 99, "k": "a"}\n')
+        while evaluator.step():
+            pass
+    if is_refused:
+        with pytest.raises(NondeterminismDetected, match="its size of a file before the last one"):
+            runs.finish(given)
+    else:
+        assert runs.finish(given) == [*range(COUNT), 99]
+
+
 def test_a_key_that_is_found_later_is_refused_where_its_records_were_left_out(tmp_path: Path) -> None:
     """They are counted in the first partition; with the keys declared that there were, all others come once."""
     path, runs = tmp_path / "rows.jsonl", Runs(lambda _, given: FileSource(path, **given), tmp_path)

@@ -23,7 +23,7 @@ from hosting.sources.definition import Extending, by_place
 from hosting.sources.finding import first_at
 from hosting.sources.lanes import BUFFERED_MAX, Lane, Marks
 from hosting.sources.passes import NO_KEY, Pass
-from hosting.sources.paths import COMPRESSED, Found, Paths, Presence
+from hosting.sources.paths import COMPRESSED, Finished, Found, Paths, Presence
 from hosting.sources.sorted_reader import Sorted, SortedReader, Sorting
 from hosting.starting import ENDLESS
 from reliable_rx.arguments import cut, plural
@@ -69,8 +69,8 @@ class FileSource:
 
     *sort_by* is a function of the value; it puts each partition in order, stable, holding **all of its values in
     memory**. *timestamp* is a function of the value too, kept for the evaluator's event time. With *follow*, lines
-    may be appended while we read (to the last file, when split by key); a last line without its newline is then not
-    yet a record, and the source never ends.
+    may be appended while we read (when split by key only to the last file; a start finds others); a last line without
+    its newline is then not yet a record, and the source never ends.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "flights.csv")
@@ -124,6 +124,7 @@ class FileSource:
         self._marks: dict[str, Marks] = {}
         self._passes: list[Pass] = []
         self._extents: dict[Path, int] = {}
+        self._finished = Finished()
         self._counts: dict[str, int] = {}
         self._sorted: weakref.WeakValueDictionary[str, Sorted] = weakref.WeakValueDictionary()
 
@@ -141,21 +142,15 @@ class FileSource:
     def definition(self) -> Mapping[str, Any]:
         """Return what its events, their partitions and their times come from."""
         reading = self._reading
-        return {
-            "format": reading.format,
-            "columns": reading.columns,
-            "parse": reading.parse,
-            "partition_by": reading.partition_by,
-            "sort_by": self._sort_by,
-            "timestamp": self.timestamp,
-            **by_place("types", reading.types),
-        }
+        said = {name: getattr(reading, name) for name in ("format", "columns", "parse", "partition_by")}
+        said |= {"sort_by": self._sort_by, "timestamp": self.timestamp}
+        return said | by_place("types", reading.types)
 
     def numbering(self) -> Mapping[str, Any]:
         """Return what the number of a record within its partition comes from.
 
-        A file is counted from its first record on. With keys all files are, up to it; and what a key or an order is
-        made of decides too. A record without a declared key is counted in the first partition, where it is left out.
+        With keys all files are counted, so of followed ones only the last may grow; what a key or an order is made of
+        decides too. A record without a declared key is counted in the first partition, where it is left out.
         """
         reading, by_key = self._reading, self._reading.partition_by
         found: dict[str, Any] = {"format": reading.format, "partition_by": by_key, "sort_by": self._sort_by}
@@ -164,6 +159,8 @@ class FileSource:
         if by_key is not None:
             names = tuple(path.name.removesuffix(".gz").removesuffix(".zip") for path in self.paths)
             found["files"] = names if self._sort_by is not None else Extending(names)
+        if by_key is not None and reading.follow:
+            found["size of a file before the last one"] = Extending(map(str, self._finished.sizes(self.paths[:-1])))
         if by_key is not None and not reading.fails:
             there = tuple(self.partitions())  # of keys that are found, the first has what had none, or a later one
             found["partitions"] = there if self._keys is not None or reading.follow else there[:1]
