@@ -173,6 +173,7 @@ class Loader:
         subject = self.resolve(address)
         subject.owner, subject.node, subject.order = owner, node, order
         subject.ended, subject.saved = False, self.refitting.placed(address)
+        subject.epoch = owner.world.epoch  # as of what is born now: a snapshot at work has another row under its key
         owner.groups(node)[address[-1]] = subject
         for known, key, signature_id, inner in attached:
             path = self.refitting.path(subject.saved[:-3], known)
