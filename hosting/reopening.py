@@ -119,7 +119,9 @@ class Reopening(Loader):
             deal_with(child, error)
         for subject in self.unread:
             owner, node = subject.owner, subject.node
-            if not (owner is None or node is None or subject.ended or subject.subscribers) and node.op.begins_again:
+            if owner is None or node is None or subject.ended or subject.subscribers:
+                continue
+            if node.op.begins_again or node.op.begins_unread:
                 owner.end_group(node, subject.key, None)
                 owner.close(node, subject.key)
         self.unread = []

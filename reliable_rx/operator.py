@@ -51,6 +51,8 @@ class Operator:
     """Emits inner sequences that it owns (group_by, window…)."""
     begins_again: ClassVar[bool] = False
     """Emits an inner sequence anew when there is something for it and the one before has ended (group_by)."""
+    begins_unread: ClassVar[bool] = False
+    """Does so at least where an edit has taken away what read the one before (windows of the clock)."""
     lends_scheduler: ClassVar[tuple[int, ...]] = ()
     """Un-hosted: the inputs to which it subscribes with its own scheduler, as RxPY does for a few operators of time."""
     is_hub: ClassVar[bool] = False

@@ -36,9 +36,10 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
         lambda s, n: lists(s.window_with_count(*n)), ((4, 1), (2, 1)), ((4, 1), (2, 2)), ((3, 5), (3, 3)),
         ((6, 2), (2, 4)),
     ),
-    "tumbling_window": (lambda s, n: keyed(s.tumbling_window(n)), (60.0, 10.0), (7.0, 3.0)),
+    "tumbling_window": (lambda s, n: keyed(s.tumbling_window(n)), (60.0, 10.0), (7.0, 3.0), (4.0, 6.0)),
     "sliding_window": (
         lambda s, n: keyed(s.sliding_window(*n)), ((60.0, 30.0), (10.0, 10.0)), ((6.0, 2.0), (4.0, 1.0)),
+        ((2.0, 5.0), (4.0, 4.0)),
     ),
     "window_with_time": (lambda s, n: lists(s.window_with_time(*n)), ((9.0,), (2.0,)), ((9.0, 3.0), (4.0, 4.0))),
     "buffer_with_time": (lambda s, n: s.buffer_with_time(*n), ((9.0,), (2.0,)), ((9.0, 3.0), (4.0, 4.0))),

@@ -11,6 +11,8 @@ from edited_pairs import keyed, lists
 from edited_world import WAYS, Played, play
 
 import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator, event_time
 from reliable_rx.operator import Context, Linear, Stage
 from reliable_rx.parameters import frozen
 from reliable_rx.query import apply
@@ -58,13 +60,64 @@ def test_another_number_of_elements(what: str, way: str) -> None:
     assert of_a(before, after, first, last, way).after == expected
 
 
-def test_a_window_that_is_open_closes_at_its_own_end() -> None:
-    """Windows of the clock have their bounds as a key, and what is in one lies between them."""
-    played = of_a(keyed(a.tumbling_window(10.0)), keyed(a.tumbling_window(4.0)), 3, 12)
-    assert played.after == [
-        ((4.0, 8.0), [4, 5, 6, 7]), ((0.0, 10.0), [1, 2, 3, 4, 5, 6, 7, 8, 9]), ((8.0, 12.0), [8, 9, 10, 11]),
-        ((12.0, 16.0), [12]),
-    ]  # fmt: skip
+WINDOWS: dict[str, tuple[Any, Any, int, list[Any]]] = {
+    "shorter": (
+        a.tumbling_window(10.0), a.tumbling_window(4.0), 3,
+        [((0.0, 10.0), [1, 2, 3, 4, 5, 6, 7, 8, 9]), ((8.0, 12.0), [10, 11]), ((12.0, 16.0), [12])],
+    ),
+    "longer": (a.tumbling_window(5.0), a.tumbling_window(8.0), 3, [((0.0, 5.0), [1, 2, 3, 4]), ((0.0, 8.0), [5, 6, 7]),
+        ((8.0, 16.0), [8, 9, 10, 11, 12])]),
+    "beginning elsewhere": (
+        a.tumbling_window(8.0), a.tumbling_window(8.0, offset_s=3.0), 3,
+        [((0.0, 8.0), [1, 2, 3, 4, 5, 6, 7]), ((3.0, 11.0), [8, 9, 10]), ((11.0, 19.0), [11, 12])],
+    ),
+    "with gaps": (
+        a.tumbling_window(8.0), a.sliding_window(2.0, 5.0), 3,
+        [((0.0, 8.0), [1, 2, 3, 4, 5, 6, 7]), ((10.0, 12.0), [10, 11])],
+    ),
+    "that overlapped": (
+        a.sliding_window(8.0, 4.0), a.tumbling_window(3.0), 3,
+        [((-4.0, 4.0), [1, 2, 3]), ((0.0, 8.0), [1, 2, 3, 4, 5, 6, 7]), ((6.0, 9.0), [8]), ((9.0, 12.0), [9, 10, 11]),
+        ((12.0, 15.0), [12])],
+    ),
+    "that overlap now": (
+        a.tumbling_window(10.0), a.sliding_window(6.0, 3.0), 7,
+        [((3.0, 9.0), [8]), ((0.0, 10.0), [1, 2, 3, 4, 5, 6, 7, 8, 9]), ((6.0, 12.0), [8, 9, 10, 11]),
+        ((9.0, 15.0), [9, 10, 11, 12]), ((12.0, 18.0), [12])],
+    ),
+}  # fmt: skip
+
+
+@IN_EACH_WAY
+@pytest.mark.parametrize("what", WINDOWS)
+def test_a_window_that_is_open_closes_at_its_own_end(what: str, way: str) -> None:
+    """It has all that comes until then, unless windows overlap; others begin behind it, and each has its whole key."""
+    before, after, first, expected = WINDOWS[what]
+    assert of_a(keyed(before), keyed(after), first, 12, way).after == expected
+
+
+@IN_EACH_WAY
+@pytest.mark.parametrize("size_s", [8.0, 3.0])
+def test_a_window_that_nobody_reads_any_more_is_not_waited_for(size_s: float, way: str) -> None:
+    """An edit has taken away what read it: the next element opens one for what reads windows now."""
+    before, after = keyed(a.tumbling_window(8.0)), a.tumbling_window(size_s).concat_map(lambda window: window.to_list())
+    assert [each for part in of_a(before, after, 3, 12, way).after for each in part] == [*range(4, 13)]
+
+
+@pytest.mark.parametrize(("was", "now"), [(20.0, 5.0), (5.0, 20.0), (10.0, 15.0)])
+@pytest.mark.parametrize("clock", [None, event_time(float, lateness_s=0.0)], ids=["processing time", "event time"])
+def test_windows_of_another_length_split_the_events(clock: Any, was: float, now: float) -> None:
+    """Each event is in one window, by the clock of the host and by that of the events."""
+    events = [*range(13)]
+    evaluator = QueryEvaluator(MemoryStore())
+    evaluator.source("a", ListSource(events, follow=True, timestamp=None if clock else float))
+    for size_s, until in ((was, 13), (now, 33)):
+        events += range(len(events), until)
+        evaluator.create("q", lists(a.tumbling_window(size_s)), clock=clock)
+        evaluator.run(until=lambda until=until: evaluator.statistics().events_in == until)  # type: ignore[misc]
+    found = [each for part in evaluator.stream("q").read(0, 100) for value in part.values for each in value]
+    evaluator.close()
+    assert found == [*range(len(found))] and len(found) >= 18
 
 
 def test_windows_by_a_timer_begin_anew_at_the_edit() -> None:

@@ -27,6 +27,7 @@ Relative = float | timedelta
 class AlignedWindow(Stage, name="aligned_window"):
     yields_inner = True
     inner_limit = "windows_max"
+    begins_unread = True
     free = ("size_us", "slide_us", "offset_us")
     size_us: int
     slide_us: int
@@ -36,6 +37,9 @@ class AlignedWindow(Stage, name="aligned_window"):
         now_us = microseconds(cx.now)
         self._close(cx, now_us)
         before = next(iter(cx.groups()), None)
+        if before is not None and self.size_us <= self.slide_us:  # it may have been begun under another size
+            feed_windows(cx, values)
+            return
         for start_us in self._starts(now_us):
             span = (start_us / 1_000_000, (start_us + self.size_us) / 1_000_000)
             if span not in cx.groups():
