@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any
 
+from hosting.held_back import held_back
 from reliable_rx.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -130,9 +131,13 @@ class Reorder:
         most = standing.plan.limits.queue_items_max
         if len(self) <= most:
             return None
+        found = held_back(self.clock)
+        behind = "" if found is None else f"; it waits for {found}"
         return LimitExceeded(
-            f"{standing.name!r} keeps more than {most:,} events until the watermark passes them: lower lateness_s or "
-            f"idle_s, mend the partition that is behind, or raise Limits(queue_items_max=...)",
+            f"{standing.name!r} keeps more than {most:,} events until the watermark passes them{behind}: if partitions "
+            f"lie apart in time (files of several days), give the source timestamp=, too, and the oldest are read "
+            f"first; else mend the partition that is behind, lower lateness_s or idle_s, or raise "
+            f"Limits(queue_items_max=...)",
             path=standing.plan.root.path,
             limit="queue_items_max",
             most=most,

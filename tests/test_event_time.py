@@ -306,8 +306,25 @@ def test_too_many_waiting_events_fail_the_query() -> None:
     engine.take(Events("s", "a", 0, [(1.0,), (2.0,), (3.0,)], 1.0))
     (out,) = engine.take(Events("s", "a", 3, [(4.0,)], 1.0))
     assert isinstance(out.error, LimitExceeded) and "lateness_s" in str(out.error)
+    assert "it waits for s/b, which has given no event yet" in str(out.error)
     clock = copy_of(engine).standing["q"].clock
     assert not engine.watermarks.by_name and clock is not None and not clock.waiting.chunks
+
+
+@pytest.mark.parametrize("has_times", [False, True])
+def test_partitions_that_lie_apart_in_time_need_times_of_their_source(has_times: bool) -> None:
+    """Read evenly, all but the oldest wait in memory, past any limit; the error names the remedy, which is one."""
+    days = {f"day-{day}": [(100.0 * day + n, n) for n in range(50)] for day in range(9)}
+    total = rx.source("s").tumbling_window(100.0).flat_map(lambda window: window.count())
+    with QueryEvaluator(MemoryStore(), batch_events_max=10) as evaluator:
+        evaluator.source("s", ListSource(days, timestamp=stamp if has_times else None))
+        evaluator.create("q", total, clock=event_time(stamp), limits=rx.Limits(queue_items_max=60))
+        evaluator.run()
+        found, values = evaluator.query("q"), [n for part in evaluator.stream("q").read(0, 99) for n in part.values]
+    if has_times:
+        assert (found.status, values) == ("completed", [50] * 9)
+    else:
+        assert "it waits for s/day-" in str(found.error) and "give the source timestamp=" in str(found.error)
 
 
 @pytest.mark.parametrize("crash", [False, True])
