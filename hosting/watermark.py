@@ -226,11 +226,16 @@ class Watermark:
         for clock in self.clocks():
             clock.end_source(source, high, error)
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether a query still has it: the last one may have failed at the very events that are given out."""
+        return self.engine.watermarks.by_name.get(self.name) is self
+
     # -- idle partitions
 
     def set_alarm(self) -> None:
         """Have a timer set for when the next partition that holds the others back counts as idle."""
-        if self.alarm is not None and self.alarm[2] is not None:
+        if (self.alarm is not None and self.alarm[2] is not None) or not self.is_needed:
             return
         now, idle_s = self.engine.clock, self.spec.idle_s
         waiting = [mark for mark in self.marks.values() if not mark.ended]

@@ -311,6 +311,19 @@ def test_too_many_waiting_events_fail_the_query() -> None:
     assert not engine.watermarks.by_name and clock is not None and not clock.waiting.chunks
 
 
+@pytest.mark.parametrize("how", ["a limit", "a function"])
+def test_nothing_is_waited_for_once_the_only_query_has_failed(how: str) -> None:
+    """A clock that no query has is no timer's: a run whose sources have all ended returns at once."""
+    engine = QueryEngine()
+    engine.declare("s", ["a", "b"])
+    limits = rx.Limits(queue_items_max=3 if how == "a limit" else 1000)
+    query = rx.source("s").map(lambda event: 1 / event[1])
+    engine.take(engine.creation("q", query, time=0.0, limits=limits, clock=event_time(stamp, lateness_s=1.0)))
+    engine.take(Events("s", "b", 0, [(9.0, 1)], 1.0))
+    engine.take(Events("s", "a", 0, [(1.0, 0), (2.0, 1), (3.0, 1), (4.0, 1), (5.0, 1)], 1.0))
+    assert engine.standing["q"].status == "failed" and engine.timers.next_due() is None
+
+
 @pytest.mark.parametrize("has_times", [False, True])
 def test_partitions_that_lie_apart_in_time_need_times_of_their_source(has_times: bool) -> None:
     """Read evenly, all but the oldest wait in memory, past any limit; the error names the remedy, which is one."""
