@@ -382,6 +382,7 @@ def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
         "engine": snapshot.header,
         "positions": evaluator.intake.positions(),
         "ended": ended,
+        "told_gone": set(evaluator.intake.told_gone),
         "definitions": evaluator.definitions.for_checkpoint(),
         "classes": evaluator.redefinitions.classes.for_checkpoint(),
         "extents": evaluator.growth.note(ended),

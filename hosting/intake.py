@@ -75,6 +75,8 @@ class Intake(Appearing):
         """Since when sources with event time have held the others back that have no partitions yet."""
         self.absent: dict[tuple[str, str], int] = {}  # not declared this time, and to go on there when they are again
         self.absent_ended: set[tuple[str, str]] = set()
+        self.told_gone: set[tuple[str, str]] = set()
+        """Those of `absent` of which a start has told."""
 
     def add(self, name: str, source: Source, *, start: Start | None = None) -> None:
         """Declare a source; its partitions are opened by `open`.

@@ -92,7 +92,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     spoilt.settle(evaluator)
     evaluator.outlets.had = had_by(evaluator)
     decide(evaluator, sorted(undecided))
-    evaluator.warnings.extend(renamed_partitions(evaluator.intake))
+    evaluator.warnings.extend(renamed_partitions(evaluator.intake, meta.get("told_gone", ())))
     for appeared in evaluator.intake.appeared():
         evaluator._take(appeared)
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)

@@ -36,13 +36,17 @@ def renamed_sources(evaluator: QueryEvaluator, positions: Collection[tuple[str, 
         )
 
 
-def renamed_partitions(intake: Intake) -> Iterator[str]:
-    """Say which sources have a partition less and one more that is read now, as a file has that was renamed."""
-    listed = intake.lineages.keys()
+def renamed_partitions(intake: Intake, told: Collection[tuple[str, str]]) -> Iterator[str]:
+    """Say which sources have a partition less and one more that is read now, as a file has that was renamed.
+
+    Of those that are gone a start has *told* before, and nobody reads a warning that comes each day.
+    """
+    listed, intake.told_gone = intake.lineages.keys(), intake.absent.keys() & told
     for source in [each for each in intake.sources if each not in listed and intake.late.end_of(each) is None]:
-        gone = sorted(name for each, name in intake.absent if each == source)
+        gone = sorted(name for each, name in intake.absent.keys() - intake.told_gone if each == source)
         new = sorted(name for each, name in intake.unknown if each == source)
         if gone and new:
+            intake.told_gone |= {(source, name) for name in gone}
             yield partition(source, gone, new)
 
 

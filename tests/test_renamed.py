@@ -44,3 +44,25 @@ def test_what_is_no_renaming_is_not_told() -> None:
     runs = Runs()
     assert runs.run("a", reads="a") == []
     assert runs.run("b", reads="b", start="latest") == []
+
+
+def test_files_that_are_gone_are_told_once() -> None:
+    """Each start names what has gone since the last one that told of any, and what comes back and goes is told again."""
+    store = MemoryStore()
+
+    def run(*days: str) -> list[str]:
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource({day: [1, 2] for day in days}, follow=True))
+            evaluator.create("sum", rx.source("n").scan(lambda total, n: total + n, 0))
+            while evaluator.step():
+                pass
+            return [each.partition(", which")[0] for each in evaluator.warnings]
+
+    assert run("1", "2", "3") == []
+    assert run("2", "3", "4") == ["source 'n' has no partition '1' any more, and has '4'"]
+    assert run("3", "4", "5") == ["source 'n' has no partition '2' any more, and has '5'"]
+    assert run("3", "4", "5", "6") == []
+    assert run("4", "5", "6") == []
+    assert run("5", "6", "7") == ["source 'n' has no partition '3', '4' any more, and has '7'"]
+    assert run("1", "5", "6", "7") == run("1", "5", "6", "7", "8") == []
+    assert run("5", "6", "7", "8", "9") == ["source 'n' has no partition '1' any more, and has '9'"]
