@@ -47,6 +47,9 @@ class Write:
 class SealedReader(ABC):
     """The reading half of a store, over rows that a subclass fetches."""
 
+    group: tuple[str, str] | None = None
+    """Where the group lives of whose partition it is, and its name, as commands take them; None if it is of none."""
+
     def __init__(self, seals: Seals, journal: ChainedJournal) -> None:
         self._seals, self._journal = seals, journal
 
@@ -198,9 +201,6 @@ class SealedReader(ABC):
 
 class SealedStore(SealedReader):
     """A whole store, over rows that a subclass keeps. *bases* are the stored ``(generation, base)``."""
-
-    group: tuple[str, str] | None = None
-    """Where the group lives of whose partition it is, and its name, as commands take them; None if it is of none."""
 
     def __init__(
         self, seals: Seals, journal: ChainedJournal, logs: LogBook, *, retain: int, clock: Callable[[], float]

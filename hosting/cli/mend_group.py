@@ -9,7 +9,7 @@ have to be kept and answered per partition; an edited query of a newer app runs 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -33,29 +33,38 @@ from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
 from hosting.failure_summary import own
+from hosting.late_partitions import ended_over
+from hosting.own_clocks import selects, sources_of
 from hosting.partitioned.failures import worst_of
 from hosting.partitioned.keys import AND, WHOLE
 from hosting.partitioned.places import Place
 from hosting.partitioned.sections import Section, sections_of
 from hosting.partitioned.tending import bury, find_dead, forget_holder, tell
-from hosting.partitioned.words import Lease, MemberId, Partition
+from hosting.partitioned.words import Lease, MemberId, Partition, Status
 from hosting.sink_positions import is_sink
-from hosting.standing import COMPLETED, FAILED
+from hosting.standing import COMPLETED, FAILED, RUNNING, Standing
 from hosting.starting import Start
 from reliable_rx.errors import ReliableRxError, described
+from reliable_rx.names import query_of
 
 WHO = MemberId("command")
 SectionOf = Callable[[str], Section | None]
 Act = Callable[[Section, QueryEvaluator], str]
+NOT_BEGUN = "it has not begun in it: the next node that starts has it begin"
 
 
 def restart(where: str, query: str, *, group: str | None, app: str, yes: bool) -> int:
-    """Run *query* again in all partitions where it has failed: without its state. *Raises* `BadUsage`."""
-    loaded, known = load_app(app), set[str]()
+    """Run *query* again where it has failed, and where it has ended and more has come: without its state.
+
+    *Raises* `BadUsage`.
+    """
+    loaded, known, ended = load_app(app), set[str](), set[str]()
 
     def act(section: Section, evaluator: QueryEvaluator) -> str:
         known.update(evaluator.engine.standing)
-        return restart_in(section, evaluator, query)
+        standing = evaluator.engine.standing.get(query)
+        ended.update({query} if section.whole and standing is not None and standing.status == COMPLETED else ())
+        return restart_in(section, evaluator, query, yes=yes)
 
     with found_group(where, group) as found, log_nothing():
         check_stopped(found)
@@ -64,7 +73,12 @@ def restart(where: str, query: str, *, group: str | None, app: str, yes: bool) -
         there = there_are(sorted(known), query)
         raise BadUsage(f"{app} declares no query {query!r}, and no partition has one; {there}")
     in_some = f"{query} was restarted in {plural(done.changed, 'partition')}"
-    return done.told(in_some if done.changed else f"{query} has failed in no partition")
+    nothing_new = (
+        ", and of what it reads there is nothing that has come behind its end"
+        if query in ended and not done.mended
+        else ""
+    )
+    return done.told(in_some if done.changed else f"{query} has failed in no partition{nothing_new}")
 
 
 def dispose(where: str, query: str, *, group: str | None, app: str, yes: bool) -> int:
@@ -183,7 +197,7 @@ def change_each(
                 if there is None:
                     continue
                 said = act(there.section, there.evaluator)
-                is_mended = tell_group(found, there, query, has_changed=bool(said))
+                mended = tell_group(found, there, query, has_changed=bool(said))
         except ReliableRxError as error:
             complain(f"{partition}: {error.message}")
             done.left_out += 1
@@ -191,8 +205,8 @@ def change_each(
         if said:
             say(f"{partition}: {said}")
             done.changed += 1
-        elif is_mended:
-            say(f"{partition}: {query} does not fail any more, which the group knows now")
+        elif mended:
+            say(f"{partition}: {mended}, which the group knows now")
             done.mended += 1
     return done
 
@@ -254,43 +268,95 @@ def check_stopped(found: Found) -> None:
         )
 
 
-def restart_in(section: Section, evaluator: QueryEvaluator, query: str) -> str:
-    """Restart *query* in a partition of *section* if it has failed there; return what was done."""
+def restart_in(section: Section, evaluator: QueryEvaluator, query: str, *, yes: bool) -> str:
+    """Restart *query* in a partition of *section* if it has failed there, or more has come; return what was done."""
     standing = evaluator.engine.standing.get(query)
-    if standing is None or standing.status != FAILED:
+    if standing is None:
+        return NOT_BEGUN if query in section.queries and missed_in(section, evaluator) else ""
+    if standing.status != FAILED and not misses_some(section, evaluator, standing):
         return ""
     each = section.queries.get(query)
     if each is not None:
         evaluator.declared[query] = (each.query, each.policy, each.limits, each.clock)
-    before = described(standing.error) if standing.error is not None else None
+    before = was(standing)
+    if standing.status == RUNNING:
+        check_consent(query, RUNNING, "a restart", "", yes=yes)
+    waited = evaluator.intake.late.sources
     evaluator.restart(query)
     evaluator.checkpoint(full=True)
     after = evaluator.query(query)
     if after.status == COMPLETED:
-        return f"it had failed with {before}; it has completed at once, since the partition has ended"
+        return f"{before}; it has completed at once, since the partition has ended"
     if after.status == FAILED:
-        return f"it had failed with {before}; it has failed again at once: {after.error}"
-    return f"it had failed with {before}; it runs again from id {after.emitted:,} on"
+        return f"{before}; it has failed again at once: {after.error}"
+    left = told_left(evaluator, waited - evaluator.intake.late.sources)
+    return f"{before}; it runs again from id {after.emitted:,} on{left}"
 
 
-def tell_group(found: Found, there: There, query: str, *, has_changed: bool) -> bool:
-    """Have the group know what fails in the queries of a partition; return whether it had said so of *query*, wrongly.
+def was(standing: Standing) -> str:
+    """Say how a query was before it was restarted."""
+    if standing.status != FAILED:
+        return "it had completed" if standing.status == COMPLETED else "it ran on behind an end"
+    return f"it had failed with {described(standing.error) if standing.error is not None else None}"
+
+
+def misses_some(section: Section, evaluator: QueryEvaluator, standing: Standing) -> bool:
+    """Whether the query *standing*, over all partitions, does not read what is still to be read of what it reads.
+
+    One that runs does, unless that has come behind an end that it was told of.
+    """
+    late, engine = evaluator.intake.late, evaluator.engine
+    found = missed_in(section, evaluator)
+    if standing.status == RUNNING:
+        found &= late.sources
+    else:
+        found |= {name for name, each in engine.standing.items() if section.whole and each.status == RUNNING}
+    is_any = bool(found) and any(map(selects, standing.plan.walk()))
+    return is_any or not found.isdisjoint(map(query_of, sources_of(standing.plan)))
+
+
+def missed_in(section: Section, evaluator: QueryEvaluator) -> set[str]:
+    """Name the sources over all partitions of which some are still to be read."""
+    intake = evaluator.intake
+    left = {source for (source, _), each in intake.partitions.items() if section.whole and not each.ended}
+    return {each for each in left if intake.late.end_of(each) in (None, (None,))}
+
+
+def told_left(evaluator: QueryEvaluator, sources: Iterable[str]) -> str:
+    """Say for whom nothing is of what has come behind the end of *sources*, as the end of a sentence."""
+    ended = sorted({name for source in sources for name in ended_over(evaluator.engine, source)})
+    if not ended:
+        return ""
+    return (
+        f"; what has come behind their end is not for those that stay ended, unless they are restarted, too, before a "
+        f"node starts: {name_some(ended)}"
+    )
+
+
+def tell_group(found: Found, there: There, query: str, *, has_changed: bool) -> str:
+    """Have the group know what fails in the queries of a partition; return what else it had not known of *query*.
 
     One that was read to its end is opened once more if something has changed, also if an earlier call was cut off
-    before this: then a sink lacks something, or a query that is declared is not there.
+    before this: then a sink lacks something, a query that is declared is not there, or there is more to be read.
     """
     section, evaluator = there.section, there.evaluator
     failing = worst_of(own(evaluator.incidents.open()))
-    lacks = (
-        has_changed or lacks_some(section, evaluator) or not section.queries.keys() <= evaluator.engine.standing.keys()
-    )
+    is_short = not section.queries.keys() <= evaluator.engine.standing.keys()
+    lacks = has_changed or lacks_some(section, evaluator) or is_short
+    goes_on = not evaluator.intake.all_ended or (is_short and bool(missed_in(section, evaluator)))
 
     def owes(is_news: bool) -> bool:
         return bool(section.sinks) and (is_news or lacks)
 
-    known = tell(found.opened.registry, found.name, there.place.partition, failing, owes=owes)
-    this = f"query {query!r}: "
-    return known is not None and known.message.startswith(this) and query not in ended_with_an_error(evaluator)
+    was_over = found.document().holds[there.place.partition].status is Status.TERMINATED
+    known = tell(found.opened.registry, found.name, there.place.partition, failing, owes=owes, goes_on=goes_on)
+    if (
+        known is not None
+        and known.message.startswith(f"query {query!r}: ")
+        and query not in ended_with_an_error(evaluator)
+    ):
+        return f"{query} does not fail any more"
+    return "there is more to be read in it" if goes_on and was_over else ""
 
 
 def lacks_some(section: Section, evaluator: QueryEvaluator) -> bool:

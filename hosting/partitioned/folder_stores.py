@@ -134,7 +134,9 @@ class FolderStores:
                 return None
             if stores and (claimed or stores[-1] == newest):
                 try:
-                    return SqliteStore.read_only(folder / str(stores[-1]), keys=self._keys)
+                    reader = SqliteStore.read_only(folder / str(stores[-1]), keys=self._keys)
+                    reader.group = self._group
+                    return reader
                 except StoreUnavailable:
                     if _stores(folder) == stores and _newest(folder) == newest:
                         raise

@@ -30,6 +30,8 @@ from hosting.partitioned.coordinator import Coordinator
 from hosting.partitioned.crew import Crew
 from hosting.partitioned.ended import Ended
 from hosting.partitioned.failures import TOLD_MAX
+from hosting.partitioned.keys import WHOLE, WHOLE_PARTITION
+from hosting.partitioned.latecomers import Latecomers
 from hosting.partitioned.leases import Leases
 from hosting.partitioned.listing import Lister
 from hosting.partitioned.member import Membership, Pauses
@@ -41,9 +43,10 @@ from hosting.partitioned.room import Room
 from hosting.partitioned.round_watch import RoundWatch
 from hosting.partitioned.sections import Section, sections_of
 from hosting.partitioned.shared import Shared
+from hosting.partitioned.tending import warn
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.waking import PERIOD_S, Waker
-from hosting.partitioned.words import Assignor, Lease, Partition, Status
+from hosting.partitioned.words import Assignor, Failure, Lease, Partition, Status
 from hosting.starting import Start
 from reliable_rx.errors import StoreUnavailable, cut_middle, described
 
@@ -126,6 +129,8 @@ class Node:
         self._lister = Lister(self.sections, self.incidents)
         sections = self.sections.values()
         self._ended = Ended(sections, stores, self.incidents)
+        whole = self.sections.get(WHOLE) or Section(WHOLE, {}, {}, (), {})
+        self._latecomers = Latecomers(whole, stores, self.incidents, tell=self._tell_late)
         self._beginning = Asker("beginning", lambda: begin(offsets, stores, group, sections, start))
         self._catalog: Catalog | None = None
         self._unsaid, self._catalogs = False, 0
@@ -203,6 +208,7 @@ class Node:
         self._lister.close()
         self._beginning.close()
         self._ended.close()
+        self._latecomers.close()
         self._writers.shutdown()
         self.incidents.tell_owed(at_end=True)
 
@@ -268,7 +274,12 @@ class Node:
         if before is None:
             for source, message in (*gone, *renamed_partitions(self.sections.values(), past, self._catalog.shards)):
                 self.incidents.report("recovery", source, message, level=logging.WARNING)
-        self._ended.look(self._shared.group().holds, PATIENCE_S if before is None else 0.0)
+        holds = self._shared.group().holds
+        self._ended.look(holds, PATIENCE_S if before is None else 0.0)
+        self._latecomers.look(holds.get(WHOLE_PARTITION), PATIENCE_S if before is None else GAP_S)
+
+    def _tell_late(self, found: Failure | None) -> None:
+        warn(self._registry, self.group, WHOLE_PARTITION, found)
 
     def _begin_group(self) -> tuple[Past, Sequence[tuple[str, str]]]:
         """Write down where the group begins. *Raises* `TimeoutError` while a source that is asked does not return."""

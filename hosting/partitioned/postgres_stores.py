@@ -80,7 +80,9 @@ class PostgresStores:
         """Open the store for looking only; what is seen has been committed, whoever owns it."""
         if not self.newest(partition):
             return None
-        return PostgresStore.read_only(self._connections, self._name(partition), keys=self._keys)
+        reader = PostgresStore.read_only(self._connections, self._name(partition), keys=self._keys)
+        reader.group = None if self._address is None else (self._address, self._group)
+        return reader
 
     def newest(self, partition: Partition, /) -> Epoch:
         """Return the newest epoch that has opened it."""

@@ -239,7 +239,7 @@ def sections_of(app: App) -> list[Section]:
     reads = {name: sources_of(each.query, name) for name, each in app.queries.items()}
     for name, read in reads.items():
         refuse_cycle(name, read, lambda each: made_of(each, reads))
-    roots = {name: _roots(name, reads) for name in reads}
+    roots = {name: roots_of(name, reads) for name in reads}
     without = next((name for name, found in roots.items() if not found and app.queries[name].scope != "all"), None)
     if without is not None:
         raise QueryRefused(
@@ -283,11 +283,11 @@ def sources_of(query: object, name: str) -> frozenset[str]:
     return Plan(query.node, symbolic=True).sources
 
 
-def _roots(name: str, reads: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def roots_of(name: str, reads: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The sources behind a query, also those behind the queries that it reads, or that set aside what it reads."""
     found: set[str] = set()
     for each in map(query_of, reads[name]):
-        found |= _roots(each, reads) if each in reads and each != name else {each}
+        found |= roots_of(each, reads) if each in reads and each != name else {each}
     return frozenset(found)
 
 

@@ -223,7 +223,7 @@ def _why(group: Group, partition: Partition, hold: Hold) -> Iterator[str]:
     if hold.status is not Status.TERMINATED:
         yield from _fails(group, partition, hold)
     elif hold.failure is not None:
-        yield f"when it ended: {hold.failure.message}"
+        yield f"{'' if hold.failure.is_late else 'when it ended: '}{hold.failure.message}"
 
 
 def _fails(group: Group, partition: Partition, hold: Hold) -> Iterator[str]:

@@ -77,13 +77,20 @@ def reopen(registry: Registry, name: str, partitions: Iterable[Partition]) -> li
 
 
 def tell(
-    registry: Registry, name: str, partition: Partition, failing: Failure | None, *, owes: Callable[[bool], bool]
+    registry: Registry,
+    name: str,
+    partition: Partition,
+    failing: Failure | None,
+    *,
+    owes: Callable[[bool], bool],
+    goes_on: bool = False,
 ) -> Failure | None:
     """Have the group know what is *failing* in the queries of a partition that nobody has; return what it had known.
 
     A sink, or a failure to run it, is not known to who looks at the queries: as an error it stays. One that had been
     read to its end is opened again by the next node if it *owes* its sinks something; it is asked with whether it is
-    news that nothing, or something else, fails. Both at once: of a kill there is no half to make up for.
+    news that nothing, or something else, fails. One that *goes on* is to be read. All at once: of a kill there is no
+    half to make up for.
     """
     known: list[Failure | None] = [None]
 
@@ -92,12 +99,29 @@ def tell(
         before = known[0] = hold.failure
         hold.failure = failure_now(before, failing, unwritten=hold.unwritten)
         is_news = hold.failure != before
+        if goes_on and hold.status is Status.TERMINATED:
+            hold.status, hold.unwritten, is_news = Status.WAIT, False, True
         if hold.is_over and owes(is_news):
             hold.unwritten = is_news = True
         return [partition] if is_news else []
 
     _change(registry, name, act)
     return known[0]
+
+
+def warn(registry: Registry, name: str, partition: Partition, found: Failure | None) -> None:
+    """Have the group know which partitions have come behind the end of *partition*, unless something fails in it."""
+
+    def act(group: Group) -> list[Partition]:
+        hold = group.holds.get(partition)
+        if hold is None or hold.status is not Status.TERMINATED or hold.failure == found:
+            return []
+        if hold.failure is not None and not hold.failure.is_late:
+            return []
+        hold.failure = found
+        return [partition]
+
+    _change(registry, name, act)
 
 
 def forget_holder(registry: Registry, name: str, partition: Partition, subject: str) -> None:
@@ -121,9 +145,11 @@ def failure_now(before: Failure | None, failing: Failure | None, *, unwritten: b
     >>> failure_now(Failure(0, "query 'q': has failed (and 1 more)"), None, unwritten=True).message
     'a sink has failed, and is tried by the next node that starts'
     """
+    if before is not None and before.is_late:
+        return failing
     if before is None or not before.is_of_query:
-        is_worse = failing is not None and not failing.warning and (before is None or before.warning)
-        return failing if is_worse else before
+        is_told = failing is not None and (failing.is_late or not failing.warning)
+        return failing if is_told and (before is None or before.warning) else before
     if not unwritten or not before.message.endswith((" more)", SINK_OWED)):
         return failing
     if failing is None or failing.warning:

@@ -132,6 +132,15 @@ class Failure:
         """
         return self.message.startswith("query ")
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it tells of partitions that have come when all there were had been read to their ends.
+
+        >>> Failure(0, "warns: after the end 'n': partition 'b' has come", warning=True).is_late
+        True
+        """
+        return self.message.startswith("warns: after the end ")
+
 
 class Status(Enum):
     """Where a partition stands.
