@@ -47,7 +47,7 @@ def test_what_is_no_renaming_is_not_told() -> None:
 
 
 def test_files_that_are_gone_are_told_once() -> None:
-    """Each start names what has gone since the last one that told of any, and what comes back and goes is told again."""
+    """Each start names what has gone since the last one that told of any; what comes back and goes is told again."""
     store = MemoryStore()
 
     def run(*days: str) -> list[str]:
