@@ -383,6 +383,7 @@ def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
         "positions": evaluator.intake.positions(),
         "ended": ended,
         "told_gone": set(evaluator.intake.told_gone),
+        "bad_records": dict(evaluator.intake.bad_records.counts),
         "definitions": evaluator.definitions.for_checkpoint(),
         "classes": evaluator.redefinitions.classes.for_checkpoint(),
         "extents": evaluator.growth.note(ended),

@@ -57,6 +57,8 @@ class Partition:
     """Its end is near, and the clocks have been told that those who come after it could not speak."""
     rejected: tuple[Rejected, ...] = ()
     """Records that could not be read, between `reached` and `position`, and are neither taken nor left out yet."""
+    passed: int = 0
+    """How many records that could not be read a replay has met."""
     heard_at: float = -inf
     """When events were taken of it last, or it was found to have some."""
     reached: int = 0
@@ -209,7 +211,8 @@ class Partition:
         """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`."""
         values, times = list[Any](), list[float]()
         while len(values) < count or self.position < first:  # ids of a turn are consecutive; skipped ones lie before it
-            self.rejected, before = (), self.position  # what the journal does not have of them was left out
+            self._pass_over()
+            before = self.position
             arrived = self._arrived(max(1, count - len(values))) and self.waiting
             if arrived and self.position == first + len(values):
                 taken = self.take(count - len(values), time)
@@ -217,7 +220,7 @@ class Partition:
                 times += taken.times or ()
             elif arrived or not before < self.position <= first:
                 break
-        self.rejected = tuple(each for each in self.rejected if each.position >= self.position)  # others were left out
+        self._pass_over()
         if self.position != first + count or len(values) != count:
             raise PositionUnavailable(
                 f"{self.source} partition {self.name}: a turn of the journal took ids {first:,} to {first + count:,}, "
@@ -234,6 +237,12 @@ class Partition:
             error = self.finished.error if self.finished is not None else None
         read = None if self.timestamp is None else times
         return Events(self.source, self.name, first, values, time, ended, error, singly, read)
+
+    def _pass_over(self) -> None:
+        """Leave out, as the first run did, what lies before the position: the journal has no turn of it."""
+        left = tuple(each for each in self.rejected if each.position >= self.position)
+        self.passed += len(self.rejected) - len(left)
+        self.rejected = left
 
     def reject_again(self, first: int, behind: int, count: int, time: float) -> Rejects:
         """Take the records of a journalled turn that could not be read once more. *Raises* `PositionUnavailable`."""
@@ -252,6 +261,7 @@ class Partition:
                 first=start,
                 end=self.position,
             )
+        self.passed += len(records)
         return Rejects(self.source, self.name, first, behind, records, time)
 
     def _arrived(self, count_max: int) -> bool:

@@ -92,6 +92,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     spoilt.settle(evaluator)
     evaluator.outlets.had = had_by(evaluator)
     decide(evaluator, sorted(undecided))
+    evaluator.intake.bad_records.recovered(meta.get("bad_records", {}), evaluator.intake.partitions.values())
     evaluator.warnings.extend(renamed_partitions(evaluator.intake, meta.get("told_gone", ())))
     for appeared in evaluator.intake.appeared():
         evaluator._take(appeared)

@@ -143,6 +143,7 @@ def check_recovered(make: Callable[[], Any], policy: str, bad: dict[str, list[in
             for expected, seen in zip((sums, letters), outcome(host), strict=True):
                 in_order = (lambda each: each) if len(bad) == 1 else by_place
                 check_ledger(in_order(expected), in_order(seen)).check(f"crashed after {steps} turns")
+            assert host.evaluator.intake.bad_records.counts["rows"] == sum(map(len, bad.values())), steps
         if is_over:
             break
     assert is_over
@@ -245,9 +246,29 @@ def test_they_are_told(tmp_path: Path) -> None:
     host.evaluator.run()
     (incident,) = host.evaluator.statistics().incidents
     assert (incident.kind, incident.subject, incident.level) == ("bad records", "rows", "warning")
-    assert "3,000 records could not be read since the start; they are left out" in incident.message
+    assert "3,000 records could not be read so far; they are left out" in incident.message
     assert "position 3,000: rows.jsonl, byte 6,000: not a line of JSON" in incident.message
     assert host.seen("sum") == [1, 4]
+
+
+@pytest.mark.parametrize("stops", [True, False])
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+def test_their_number_survives(tmp_path: Path, policy: Any, stops: bool) -> None:
+    """Each start tells how many there were in all runs, behind a stop and behind a kill, each counted once."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"1\n{\n2\n")
+    host = Host(lambda: FileSource(path, on_bad_record=policy, follow=True))
+    for run in range(3):
+        told = [each.message.partition(" could")[0] for each in host.evaluator.statistics().incidents]
+        assert told == ([f"{run * 2 - 1} record{'s' if run > 1 else ''}"] if run else [])
+        while host.evaluator.step():
+            pass
+        if stops:
+            host.evaluator.close()
+        with path.open("ab") as more:
+            more.write(b"{\n5\n{\n6\n")
+        host.crash()
+        host.evaluator.start()
 
 
 def test_no_such_policy(tmp_path: Path) -> None:
