@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -195,9 +194,8 @@ def change(a: argparse.Namespace, command: str, in_store: Callable[..., int]) ->
     mend_group = import_module("hosting.cli.mend_group")  # only now: the other commands do without
     if a.app is None:
         raise BadUsage("say with --app MODULE:APP which app the nodes of the group run")
-    on_each = partial(getattr(mend_group, command), a.store, group=a.group, app=a.app, yes=a.yes)
-    codes: list[int] = [on_each(query) for query in ([a.query] if isinstance(a.query, str) else a.query)]
-    return max(codes)
+    done: int = getattr(mend_group, command)(a.store, a.query, group=a.group, app=a.app, yes=a.yes)
+    return done
 
 
 def show_holders(a: argparse.Namespace) -> int:

@@ -9,7 +9,8 @@ have to be kept and answered per partition; an edited query of a newer app runs 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,13 +28,13 @@ from hosting.cli.mend import (
     ending_for,
     let_go_of,
     told_gone,
+    told_left_out,
 )
 from hosting.cli.terminal import complain, say
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.cycles import there_are
 from hosting.evaluator import QueryEvaluator
 from hosting.failure_summary import own
-from hosting.late_partitions import ended_over
 from hosting.own_clocks import selects, sources_of
 from hosting.partitioned.failures import worst_of
 from hosting.partitioned.keys import AND, WHOLE
@@ -53,32 +54,40 @@ Act = Callable[[Section, QueryEvaluator], str]
 NOT_BEGUN = "it has not begun in it: the next node that starts has it begin"
 
 
-def restart(where: str, query: str, *, group: str | None, app: str, yes: bool) -> int:
-    """Run *query* again where it has failed, and where it has ended and more has come: without its state.
+def restart(where: str, queries: Sequence[str], *, group: str | None, app: str, yes: bool) -> int:
+    """Run *queries* again where they have failed, and where they have ended and more has come: without their states.
 
-    *Raises* `BadUsage`.
+    All or none in a partition. *Raises* `BadUsage`.
     """
-    loaded, known, ended = load_app(app), set[str](), set[str]()
+    loaded, known, ended, restarted = load_app(app), set[str](), set[str](), Counter[str]()
 
     def act(section: Section, evaluator: QueryEvaluator) -> str:
-        known.update(evaluator.engine.standing)
-        standing = evaluator.engine.standing.get(query)
-        ended.update({query} if section.whole and standing is not None and standing.status == COMPLETED else ())
-        return restart_in(section, evaluator, query, yes=yes)
+        standing = evaluator.engine.standing
+        known.update(standing)
+        ended.update(
+            name for name in standing.keys() & {*queries} if section.whole and standing[name].status == COMPLETED
+        )
+        said = restart_in(section, evaluator, queries, yes=yes)
+        restarted.update(said.keys())
+        return "; ".join(told if len(queries) == 1 else f"{name}: {told}" for name, told in said.items())
 
     with found_group(where, group) as found, log_nothing():
         check_stopped(found)
-        done = change_each(found, having(loaded, query), query, act, may_be_left=lambda name: False)
-    if query not in known | loaded.queries.keys() and not (done.mended or done.left_out):
-        there = there_are(sorted(known), query)
-        raise BadUsage(f"{app} declares no query {query!r}, and no partition has one; {there}")
-    in_some = f"{query} was restarted in {plural(done.changed, 'partition')}"
-    nothing_new = (
-        ", and of what it reads there is nothing that has come behind its end"
-        if query in ended and not done.mended
-        else ""
-    )
-    return done.told(in_some if done.changed else f"{query} has failed in no partition{nothing_new}")
+        done = change_each(found, having(loaded, queries), queries, act, may_be_left=lambda name: False)
+    for query in queries:
+        if query not in known | loaded.queries.keys() and not (done.mended or done.left_out):
+            there = there_are(sorted(known), query)
+            raise BadUsage(f"{app} declares no query {query!r}, and no partition has one; {there}")
+    ended -= {*queries} if done.mended or done.left_out else set[str]()
+    return done.told("; ".join(told_restart(query, restarted[query], has_ended=query in ended) for query in queries))
+
+
+def told_restart(query: str, count: int, *, has_ended: bool) -> str:
+    """Say in how many partitions *query* was restarted."""
+    if count:
+        return f"{query} was restarted in {plural(count, 'partition')}"
+    nothing_new = ", and of what it reads there is nothing that has come behind its end" if has_ended else ""
+    return f"{query} has failed in no partition{nothing_new}"
 
 
 def dispose(where: str, query: str, *, group: str | None, app: str, yes: bool) -> int:
@@ -101,8 +110,8 @@ def dispose(where: str, query: str, *, group: str | None, app: str, yes: bool) -
     with found_group(where, group) as found, log_nothing():
         check_stopped(found)
         if not yes:
-            ask_for_all(found, having(loaded, query), query)
-        done = change_each(found, having(loaded, query), query, act, may_be_left=query.__eq__)
+            ask_for_all(found, having(loaded, [query]), query)
+        done = change_each(found, having(loaded, [query]), [query], act, may_be_left=query.__eq__)
         for partition in found.document().holds:
             for subject in subjects.get(str(partition), ()):
                 forget_holder(found.opened.registry, found.name, partition, subject)
@@ -137,11 +146,11 @@ def ask_for_all(found: Found, section_of: SectionOf, query: str) -> None:
         check_consent(query, name_some(sorted(alive)), "a disposal", ending_for(sorted(readers)), yes=False)
 
 
-def having(app: App, query: str) -> SectionOf:
-    """Return what gives the section of a name that may have *query*: any, of one that *app* does not declare."""
+def having(app: App, queries: Collection[str]) -> SectionOf:
+    """Return what gives the section of a name that may have some of *queries*: any, if *app* declares not all."""
     sections = {each.name: each for each in sections_of(app)}
-    if query in app.queries:
-        return {name: each for name, each in sections.items() if query in each.queries}.get
+    if app.queries.keys() >= {*queries}:
+        return {name: each for name, each in sections.items() if not each.queries.keys().isdisjoint(queries)}.get
     return lambda name: sections.get(name) or undeclared(app, name)
 
 
@@ -184,9 +193,9 @@ class Done:
 
 
 def change_each(
-    found: Found, section_of: SectionOf, query: str, act: Act, *, may_be_left: Callable[[str], bool]
+    found: Found, section_of: SectionOf, queries: Sequence[str], act: Act, *, may_be_left: Callable[[str], bool]
 ) -> Done:
-    """Do *act* about *query* in each partition that has a store, say what it has done, and have the group know of it.
+    """Do *act* about *queries* in each partition that has a store, say what it has done, and have the group know of it.
 
     One that cannot be opened is named, and the others have their turn.
     """
@@ -197,7 +206,7 @@ def change_each(
                 if there is None:
                     continue
                 said = act(there.section, there.evaluator)
-                mended = tell_group(found, there, query, has_changed=bool(said))
+                mended = tell_group(found, there, queries, has_changed=bool(said))
         except ReliableRxError as error:
             complain(f"{partition}: {error.message}")
             done.left_out += 1
@@ -268,29 +277,46 @@ def check_stopped(found: Found) -> None:
         )
 
 
-def restart_in(section: Section, evaluator: QueryEvaluator, query: str, *, yes: bool) -> str:
-    """Restart *query* in a partition of *section* if it has failed there, or more has come; return what was done."""
-    standing = evaluator.engine.standing.get(query)
-    if standing is None:
-        return NOT_BEGUN if query in section.queries and missed_in(section, evaluator) else ""
-    if standing.status != FAILED and not misses_some(section, evaluator, standing):
-        return ""
-    each = section.queries.get(query)
-    if each is not None:
-        evaluator.declared[query] = (each.query, each.policy, each.limits, each.clock)
-    before = was(standing)
-    if standing.status == RUNNING:
-        check_consent(query, RUNNING, "a restart", "", yes=yes)
+def restart_in(section: Section, evaluator: QueryEvaluator, queries: Sequence[str], *, yes: bool) -> dict[str, str]:
+    """Restart *queries* in a partition of *section* where they have failed, or more has come; return what was done."""
+    standing = evaluator.engine.standing
+    is_missed = bool(missed_in(section, evaluator))
+    said = {each: NOT_BEGUN for each in queries if is_missed and each in section.queries and each not in standing}
+    names = to_restart(section, evaluator, [each for each in queries if each in standing])
+    if not names:
+        return said
+    before = {name: was(standing[name]) for name in names}
+    for name in names:
+        check_consent(name, standing[name].status, "a restart", "", yes=yes)
+    for name in names & section.queries.keys():
+        each = section.queries[name]
+        evaluator.declared[name] = (each.query, each.policy, each.limits, each.clock)
     waited = evaluator.intake.late.sources
-    evaluator.restart(query)
+    evaluator.restart(*names)
     evaluator.checkpoint(full=True)
-    after = evaluator.query(query)
+    said |= {name: f"{before[name]}; {is_now(evaluator, name)}" for name in names}
+    for left in told_left_out(evaluator, waited - evaluator.intake.late.sources):
+        said[[*names][-1]] += f"; {left}"
+    return said
+
+
+def is_now(evaluator: QueryEvaluator, name: str) -> str:
+    """Say how a query is behind its restart."""
+    after = evaluator.query(name)
     if after.status == COMPLETED:
-        return f"{before}; it has completed at once, since the partition has ended"
+        return "it has completed at once, since the partition has ended"
     if after.status == FAILED:
-        return f"{before}; it has failed again at once: {after.error}"
-    left = told_left(evaluator, waited - evaluator.intake.late.sources)
-    return f"{before}; it runs again from id {after.emitted:,} on{left}"
+        return f"it has failed again at once: {after.error}"
+    return f"it runs again from id {after.emitted:,} on"
+
+
+def to_restart(section: Section, evaluator: QueryEvaluator, names: Sequence[str]) -> dict[str, None]:
+    """Return which of *names* have failed, or miss some of what is to be read once those before them run again."""
+    standing = evaluator.engine.standing
+    found = dict.fromkeys(each for each in names if standing[each].status == FAILED)
+    while new := [each for each in names if each not in found and misses_some(section, evaluator, each, found)]:
+        found |= dict.fromkeys(new)
+    return found
 
 
 def was(standing: Standing) -> str:
@@ -300,19 +326,19 @@ def was(standing: Standing) -> str:
     return f"it had failed with {described(standing.error) if standing.error is not None else None}"
 
 
-def misses_some(section: Section, evaluator: QueryEvaluator, standing: Standing) -> bool:
-    """Whether the query *standing*, over all partitions, does not read what is still to be read of what it reads.
+def misses_some(section: Section, evaluator: QueryEvaluator, name: str, others: Collection[str]) -> bool:
+    """Whether a query over all partitions does not read what is still to be read, where *others* are run again.
 
     One that runs does, unless that has come behind an end that it was told of.
     """
-    late, engine = evaluator.intake.late, evaluator.engine
-    found = missed_in(section, evaluator)
-    if standing.status == RUNNING:
+    late, standing = evaluator.intake.late, evaluator.engine.standing
+    found, plan = missed_in(section, evaluator), standing[name].plan
+    if standing[name].status == RUNNING:
         found &= late.sources
-    else:
-        found |= {name for name, each in engine.standing.items() if section.whole and each.status == RUNNING}
-    is_any = bool(found) and any(map(selects, standing.plan.walk()))
-    return is_any or not found.isdisjoint(map(query_of, sources_of(standing.plan)))
+    elif section.whole:
+        found |= {*others, *(each for each, there in standing.items() if there.status == RUNNING)}
+    is_any = bool(found) and any(map(selects, plan.walk()))
+    return is_any or not found.isdisjoint(map(query_of, sources_of(plan)))
 
 
 def missed_in(section: Section, evaluator: QueryEvaluator) -> set[str]:
@@ -322,19 +348,8 @@ def missed_in(section: Section, evaluator: QueryEvaluator) -> set[str]:
     return {each for each in left if intake.late.end_of(each) in (None, (None,))}
 
 
-def told_left(evaluator: QueryEvaluator, sources: Iterable[str]) -> str:
-    """Say for whom nothing is of what has come behind the end of *sources*, as the end of a sentence."""
-    ended = sorted({name for source in sources for name in ended_over(evaluator.engine, source)})
-    if not ended:
-        return ""
-    return (
-        f"; what has come behind their end is not for those that stay ended, unless they are restarted, too, before a "
-        f"node starts: {name_some(ended)}"
-    )
-
-
-def tell_group(found: Found, there: There, query: str, *, has_changed: bool) -> str:
-    """Have the group know what fails in the queries of a partition; return what else it had not known of *query*.
+def tell_group(found: Found, there: There, queries: Sequence[str], *, has_changed: bool) -> str:
+    """Have the group know what fails in the queries of a partition; return what else it had not known of *queries*.
 
     One that was read to its end is opened once more if something has changed, also if an earlier call was cut off
     before this: then a sink lacks something, a query that is declared is not there, or there is more to be read.
@@ -350,12 +365,10 @@ def tell_group(found: Found, there: There, query: str, *, has_changed: bool) -> 
 
     was_over = found.document().holds[there.place.partition].status is Status.TERMINATED
     known = tell(found.opened.registry, found.name, there.place.partition, failing, owes=owes, goes_on=goes_on)
-    if (
-        known is not None
-        and known.message.startswith(f"query {query!r}: ")
-        and query not in ended_with_an_error(evaluator)
-    ):
-        return f"{query} does not fail any more"
+    failed = ended_with_an_error(evaluator)
+    for query in queries:
+        if known is not None and known.message.startswith(f"query {query!r}: ") and query not in failed:
+            return f"{query} does not fail any more"
     return "there is more to be read in it" if goes_on and was_over else ""
 
 

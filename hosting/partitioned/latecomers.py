@@ -17,7 +17,7 @@ from typing import Any
 from checkpoint.codec import decode_data
 from hosting.blame import blamed
 from hosting.incidents import Incidents
-from hosting.late_partitions import AFTER_THE_END, shown_some
+from hosting.late_partitions import AFTER_THE_END, RESTARTED_MAX, shown_some
 from hosting.partition_store import Group, of_group
 from hosting.partitioned.asking import Asker
 from hosting.partitioned.failures import worst_of
@@ -150,17 +150,18 @@ def _unknown() -> str:
 
 def _told(new: list[str], gone: list[str], queries: list[str], group: Group | None) -> str:
     """Say that the partitions *new* are not read by *queries*, and what to do."""
-    have, they = ("have", "they are") if len(new) > 1 else ("has", "it is")
+    have, they, it = ("have", "they are", "them") if len(new) > 1 else ("has", "it is", "it")
     renamed = f"; {shown_some(gone)} is not there any more: if it was renamed, its records come again" if gone else ""
     return (
         f"partition{'s' * (len(new) > 1)} {shown_some(new)} {have} come since {SINCE}, and {they} not read by queries "
-        f'of scope "all" before they are run again: stop the nodes, and run {queries[0]!r} again, without state and '
-        f"under the ids that follow, with {way_to_restart(queries, group)}{renamed}"
+        f'of scope "all" before they are run again: stop the nodes, and run {shown_some(queries)} again, all that are '
+        f"to have {it} together, without state and under the ids that follow, with "
+        f"{way_to_restart(queries, group)}{renamed}"
     )
 
 
 def way_to_restart(queries: list[str], group: Group | None) -> str:
-    """Name the call that runs *queries* of *group* again, as the end of a sentence."""
-    command = of_group("restart", group or ("WHERE", "GROUP"), queries[0])
-    others = f"; restart {shown_some(queries[1:])} in the same way, before a node starts" if queries[1:] else ""
-    return f"`{command}`{others}"
+    """Name the call that runs *queries* of *group* again."""
+    shown, left = queries[:RESTARTED_MAX], len(queries) - RESTARTED_MAX
+    more = f"; there are {left:,} more, to be named in the same call" if left > 0 else ""
+    return f"`{of_group('restart', group or ('WHERE', 'GROUP'), *shown)}`{more}"

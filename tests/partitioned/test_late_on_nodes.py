@@ -75,7 +75,7 @@ class Days:
         assert [row["id"] for row in rows] == list(range(len(rows)))
         return [row.get("value", END) for row in rows]
 
-    def restart(self, query: str, patch: pytest.MonkeyPatch, *, cut: str = "", yes: bool = False) -> int:
+    def restart(self, *queries: str, patch: pytest.MonkeyPatch, cut: str = "", yes: bool = False) -> int:
         """Run the command; *cut* off before its checkpoint, or before the group knows."""
 
         def fail(*arguments: Any, **options: Any) -> None:
@@ -89,7 +89,7 @@ class Days:
                 patched.setattr(QueryEvaluator, "checkpoint", fail)
             elif cut:
                 patched.setattr(mend_group, "tell", fail)
-            return mend_group.restart(str(self.world.folder), query, group=GROUP, app="app", yes=yes)
+            return mend_group.restart(str(self.world.folder), queries, group=GROUP, app="app", yes=yes)
 
     def is_told_by_status(self) -> bool:
         return "after the end 'n': partition 'late" in row(self.world.folder, "all").error
@@ -97,7 +97,12 @@ class Days:
 
 @pytest.mark.parametrize(
     "kind, ends, again, cut",
-    crossed(("files", "lists"), ("stopped", "killed"), ((), ("sums",), ("sums", "same")), ("", "turns", "group")),
+    crossed(
+        ("files", "lists"),
+        ("stopped", "killed"),
+        ((), ("sums",), ("sums", "same"), ("same sums",)),
+        ("", "turns", "group"),
+    ),
 )
 def test_every_event_is_read_or_told_to_be_unread(
     kind: str, ends: str, again: tuple[str, ...], cut: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -109,24 +114,30 @@ def test_every_event_is_read_or_told_to_be_unread(
     days.come("late", LATE)
     for _ in range(2):
         (message,) = days.run(ends=ends)
-        assert "partition 'late" in message and f"reliable-rx restart {days.world.folder} sums" in message
+        assert "partition 'late" in message and f"reliable-rx restart {days.world.folder} sums same" in message
         assert days.is_told_by_status() and not status_in(days.world.folder).is_failing
-    for number, query in enumerate(again):
+    for number, named in enumerate(again):
+        queries = named.split()
         if cut:
-            assert days.restart(query, monkeypatch, cut=cut) == 1
+            assert days.restart(*queries, patch=monkeypatch, cut=cut) == 1
         if cut and not number:
             assert days.run(ends=ends) and days.is_told_by_status(), "no node opens it, so it is unread"
             assert days.written("sums") == [*GIVES["sums"](FIRST), END]
         capsys.readouterr()
-        assert days.restart(query, monkeypatch) == 0
+        assert days.restart(*queries, patch=monkeypatch) == 0
         said = capsys.readouterr().out
-        assert f"{query} was restarted in 1 partition" in said or (cut and "there is nothing" not in said)
-        assert ("stay ended" in said and "same" in said) == (number == 0 and not cut)
+        for each in queries:
+            assert f"{each} was restarted in 1 partition" in said or (cut and "there is nothing" not in said)
+        assert ("not restarted before the next start: same" in said) == (named == "sums" and not cut)
         assert not days.is_told_by_status()
     if again:
         assert not days.run(ends=ends)
     for name, gives in GIVES.items():
-        assert days.written(name) == [*gives(FIRST), END, *([*gives(LATE), END] if name in again else [])]
+        assert days.written(name) == [
+            *gives(FIRST),
+            END,
+            *([*gives(LATE), END] if name in " ".join(again).split() else []),
+        ]
     assert days.is_told_by_status() == (not again)
 
 
@@ -150,7 +161,7 @@ def test_what_comes_is_read_once_though_its_node_is_killed(tmp_path: Path, monke
     days.come("late", LATE[:2], end=False)
     with days.world.node() as node:
         until(lambda: days.told(node))
-    assert days.restart("sums", monkeypatch) == days.restart("same", monkeypatch) == 0
+    assert days.restart("sums", patch=monkeypatch) == days.restart("same", patch=monkeypatch) == 0
     with days.world.node(ends="killed"):
         until(lambda: len(days.written("sums")) == len(days.written("same")) == 5)
     days.logs.add("late", *LATE[2:], end=True)
@@ -169,15 +180,14 @@ def test_queries_that_read_others_are_run_again_behind_them(
     days.run()
     days.come("late", LATE)
     (message,) = days.run()
-    assert "restart 'twice', 'beats' in the same way" in message
-    assert days.restart("twice", monkeypatch) == 0
+    assert f"restart {days.world.folder} sums twice beats" in message
+    assert days.restart("twice", patch=monkeypatch) == 0
     assert "nothing that has come" in capsys.readouterr().out
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     with pytest.raises(BadUsage, match="'beats' is running, with a state that a restart drops"):
-        days.restart("beats", monkeypatch)
+        days.restart("beats", patch=monkeypatch)
     assert days.is_told_by_status(), "nothing was changed"
-    for each in ("beats", "sums", "twice"):
-        assert days.restart(each, monkeypatch, yes=True) == 0
+    assert days.restart("twice", "beats", "sums", patch=monkeypatch, yes=True) == 0, "in any order"
     days.run()
     for each in ("sums", "twice"):
         assert days.written(each) == [*GIVES["sums"](FIRST), END, *GIVES["sums"](LATE), END]
@@ -193,8 +203,8 @@ def test_a_query_that_is_new_to_what_has_ended_begins_when_it_is_asked_for(
     days.come("late", LATE)
     days.queries = lambda n: {"sums": n.scan(lambda a, b: a + b, 0), "new": n.map(lambda value: value)}
     (message,) = days.run()
-    assert "restart 'new' in the same way" in message and not (tmp_path / "new.out").exists()
-    assert days.restart("sums", monkeypatch) == days.restart("new", monkeypatch) == 0
+    assert f"restart {days.world.folder} sums new" in message and not (tmp_path / "new.out").exists()
+    assert days.restart("sums", patch=monkeypatch) == days.restart("new", patch=monkeypatch) == 0
     days.run()
     assert days.written("new") == [*LATE, END]
     assert days.written("sums") == [*GIVES["sums"](FIRST), END, *GIVES["sums"](LATE), END]
@@ -238,10 +248,41 @@ def test_what_has_failed_there_is_not_forgotten(tmp_path: Path, monkeypatch: pyt
     days.run()
     assert status_in(days.world.folder).is_failing and "query 'sums'" in row(days.world.folder, "all").error
     (tmp_path / "mended").touch()
-    assert days.restart("sums", monkeypatch) == days.restart("same", monkeypatch) == 0
+    assert days.restart("sums", patch=monkeypatch) == days.restart("same", patch=monkeypatch) == 0
     assert not days.run() and not row(days.world.folder, "all").error
     assert [each for each in days.written("sums") if each != END] == [1, *GIVES["sums"](LATE)]
     assert days.written("same") == [*FIRST, END, *LATE, END]
+
+
+def test_beside_a_source_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another source of scope ``all`` goes on, the partition is open, and its evaluator tells."""
+    beats = Logs(("x",))
+
+    def declare(app: App, world: World) -> None:
+        app.query("rest", app.source("beats", beats), scope="all")
+        Days.declare(days, app, world)
+
+    days = Days(tmp_path, "files")
+    days.world = World(tmp_path / "g", declare)
+
+    def there(*names: str) -> bool:
+        return all((tmp_path / f"{each}.out").exists() and len(days.written(each)) > 2 for each in names)
+
+    with days.world.node():
+        until(lambda: there("sums", "same"))
+    days.come("late", LATE)
+    with days.world.node() as node:
+        until(days.is_told_by_status)
+        assert not days.told(node), "it is said once"
+    app = App(**days.world.options)
+    declare(app, days.world)
+    monkeypatch.setattr(mend_group, "load_app", lambda where: app)
+    assert mend_group.restart(str(days.world.folder), ["same", "sums"], group=GROUP, app="app", yes=False) == 0
+    with days.world.node():
+        until(lambda: len(days.written("sums")) + len(days.written("same")) == 14)
+        until(lambda: not row(days.world.folder, "all").error)
+    for name, gives in GIVES.items():
+        assert days.written(name) == [*gives(FIRST), END, *gives(LATE), END]
 
 
 APP = """
