@@ -188,6 +188,7 @@ def test_a_partition_that_appears_at_a_later_start_puts_off_the_end() -> None:
     assert [value for part in third.stream("total").read(0, 10) for value in part.values] == [8]
     third.checkpoint()
     fourth = start(store.reopen(), "old", "new", "late")
+    fourth.start()
     fourth.create("after", rx.source("s").count())
     fourth.run()
     assert [value for part in fourth.stream("total").read(0, 10) for value in part.values] == [8]
