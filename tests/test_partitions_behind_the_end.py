@@ -506,6 +506,24 @@ def test_what_a_start_begins_takes_nothing_from_those_that_have_ended(
     assert not world.told()
 
 
+def test_readers_of_a_stream_are_named_by_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that reads another query is restarted with it: alone it has nothing to read, and without it stays ended."""
+    monkeypatch.chdir(tmp_path)
+    behind = 'from reliable_rx import source\napp.query("behind", source("values").map(str))\n'
+    (tmp_path / "daily.py").write_text(APP + behind)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "day-1.jsonl").write_text("1\n")
+    assert main(["run", "daily:app"]) == 0
+    capsys.readouterr()
+    assert main(["restart", "daily.store", "behind", "--app", "daily:app"]) == 0
+    assert "since what it reads has: name it in one call with values" in capsys.readouterr().out
+    (tmp_path / "in" / "day-2.jsonl").write_text("2\n")
+    assert main(["restart", "daily.store", "values", "--app", "daily:app"]) == 0
+    assert "those that read it and had ended stay so: behind" in capsys.readouterr().out
+
+
 def test_a_clock_ends_though_another_query_was_asked_for_what_is_new() -> None:
     """A query that may read a source, and does not, leaves it ended for those that have been told."""
     store, lists = MemoryStore(), {"a": FIRST}

@@ -75,12 +75,21 @@ def told_restart(evaluator: QueryEvaluator, query: str, was: str, readers: Seque
     if after.status == FAILED:
         return f"{query} was {was}; it has failed again at once: {after.error}"
     if after.status == COMPLETED:
-        unseen = "" if app is not None else f"; what is new beside it is found with the sources of the app: {GIVE}"
-        return f"{query} was {was}; it has completed at once, since its sources have ended: {READ_ANEW}{unseen}"
+        return f"{query} was {was}; it has completed at once, since {why_over(evaluator, query, app=app)}"
     also = f"; so do those that read it, under ids behind an end: {name_some(readers)}" if readers else ""
     ended = ended_readers(evaluator, query)
     also += f"; those that read it and had ended stay so: {name_some(ended)}" if ended else ""
     return f"{query} was {was}; it runs again, without state, from id {after.emitted:,} on{also}"
+
+
+def why_over(evaluator: QueryEvaluator, query: str, *, app: str | None) -> str:
+    """Say why *query* has nothing to read, and what to do, as the end of a sentence."""
+    standing = evaluator.engine.standing
+    read = sorted({query_of(each) for each in standing[query].plan.sources} & standing.keys())
+    if read:
+        return f"what it reads has: name it in one call with {name_some(read)}"
+    unseen = "" if app is not None else f"; what is new beside it is found with the sources of the app: {GIVE}"
+    return f"its sources have ended: {READ_ANEW}{unseen}"
 
 
 def ended_readers(evaluator: QueryEvaluator, query: str) -> list[str]:
