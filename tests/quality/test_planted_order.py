@@ -1,0 +1,135 @@
+"""The tests are tested: who is seen by whom, in what order events come, and what a start or a checkpoint takes along.
+
+Each bug is a defect that was there once: queries on queries gave other values beside others, a checkpoint had rows of a
+later turn, a new query read tomorrow's file away from all others, and records took the numbers of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import test_edits_beside_checkpoints
+import test_left_streams
+import test_partitions_behind_the_end
+import test_random_apps
+import test_source_numbering
+from planted_checks import Plants
+
+import hosting.evaluator
+import hosting.restarting
+from hosting.delivery import Delivery
+from hosting.sources.paths import Finished
+from reliable_rx.rows import Loader
+
+Place = Callable[[], Path]
+
+
+def batches(place: Place) -> None:
+    """Random apps, in turns of one and of many events."""
+    test_random_apps.outputs.cache_clear()
+    for seed in (92, 95):
+        test_random_apps.test_how_many_events_come_in_a_turn_is_not_seen(seed, True, 2)
+
+
+def behind(place: Place) -> None:
+    """Queries that an event makes subscribe to a stream."""
+    for beside in ("", "reads it"):
+        test_left_streams.test_what_a_query_emits_comes_behind_the_event("one value each", False, beside, 1)
+
+
+def checkpoints(place: Place) -> None:
+    """Edits while a checkpoint is written."""
+    with pytest.MonkeyPatch.context() as patch:
+        test_edits_beside_checkpoints.test_a_kill_behind_an_edit_finds_a_state_of_one_turn(
+            "windows", False, 3, 1, patch
+        )
+
+
+def late(place: Place) -> None:
+    """A query that is new where a file has come behind the end."""
+    test_partitions_behind_the_end.test_what_a_start_begins_takes_nothing_from_those_that_have_ended(
+        "new", "completed", "clean", "restarted", place()
+    )
+
+
+def several(place: Place) -> None:
+    """Several queries that are restarted together, and a kill in between."""
+    test_partitions_behind_the_end.test_what_a_start_begins_takes_nothing_from_those_that_have_ended(
+        "new", "completed", "clean", "one write", place()
+    )
+
+
+def grown(place: Place) -> None:
+    """Followed files that are split by key."""
+    test_source_numbering.test_only_the_last_of_followed_files_with_keys_may_grow(
+        "1.jsonl", True, "between runs", place()
+    )
+
+
+CHECKS = {
+    "batches": batches,
+    "behind": behind,
+    "checkpoints": checkpoints,
+    "late": late,
+    "several": several,
+    "grown": grown,
+}
+planted = Plants(CHECKS, raises=(Exception, pytest.fail.Exception))
+
+
+@planted("batches")
+def lists_that_are_told_apart(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Delivery, "is_told_apart", lambda self, source, values: False)
+
+
+@planted("behind")
+def emissions_that_nobody_reads_yet(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Delivery, "is_heard", lambda self, name: name in self.routes or name in self.watermarks.by_source)
+
+
+@planted("checkpoints")
+def inner_sequences_of_an_edit_in_a_checkpoint_before_it(patch: pytest.MonkeyPatch) -> None:
+    load = Loader._load_subject
+
+    def load_old(self: Loader, owner: Any, node: Any, address: Any, row: Any) -> None:
+        load(self, owner, node, address, row)
+        self.resolve(address).epoch = 0
+
+    patch.setattr(Loader, "_load_subject", load_old)
+
+
+@planted("late")
+def what_is_new_for_who_begins_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hosting.restarting, "shut_for_some", lambda evaluator: nullcontext())
+
+
+@planted("several")
+def one_group_of_turns_for_each_restart(patch: pytest.MonkeyPatch) -> None:
+    restart = hosting.restarting.restart
+
+    def one_by_one(evaluator: Any, names: Any) -> None:
+        for name in names:
+            restart(evaluator, [name])
+
+    patch.setattr(hosting.evaluator, "restart", one_by_one)
+
+
+@planted("grown")
+def files_of_any_size(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Finished, "sizes", lambda self, paths: [])
+
+
+@pytest.mark.parametrize("name", planted.names())
+def test_a_planted_bug_is_found(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check named beside the bug fails under it."""
+    planted.must_be_found(name, monkeypatch, place)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_passes_without_a_bug(check: str, place: Place) -> None:
+    """What finds the bugs finds nothing where there is none."""
+    CHECKS[check](place)
