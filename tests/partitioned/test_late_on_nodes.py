@@ -294,27 +294,29 @@ app.query("per_file", sales.count())
 app.query("grand", sales.scan(lambda a, b: a + b, 0), scope="all")
 app.sink("grand", lambda place: JsonLinesSink("grand.out"))
 """
-NODE = ("node", "branch.py", "--store", "here", "--gather", "0", "--until-ended", "--plain")
+NODE = ("node", "branch.py", "--gather", "0", "--until-ended", "--plain", "--store")
 
 
-def test_the_remedy_that_is_named_works(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["here", "database"])
+def test_the_remedy_that_is_named_works(where: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """A file a day, by the commands that the log of a node names, and `status` beside."""
+    where = where if where == "here" else request.getfixturevalue("postgres").new_database()
     (tmp_path / "branch.py").write_text(APP)
     total: list[Any] = []
     for day in (1, 2, 3):
         (tmp_path / f"sales-{day}.jsonl").write_text(f"{day}\n{day}0\n")
-        log = cli(*NODE, cwd=tmp_path).stderr
+        log = cli(*NODE, where, cwd=tmp_path).stderr
         total += [day, day * 11, END] if day == 1 else []
         if day > 1:
             (command,) = set(re.findall("WARNING after the end 'sales': [^`]*`(reliable-rx restart [^`]*)`", log))
-            shown = json.loads(cli("status", "--store", "here", "--json", cwd=tmp_path).stdout)["partitions"]
+            shown = json.loads(cli("status", "--store", where, "--json", cwd=tmp_path).stdout)["partitions"]
             assert [each["error"] != "" for each in shown] == [True] + [False] * day
             said = cli(*shlex.split(command.replace("MODULE:APP", "branch.py"))[1:], cwd=tmp_path).stdout
             assert "it had completed; it runs again from id" in said
-            assert "after the end" not in cli(*NODE, cwd=tmp_path).stderr
+            assert "after the end" not in cli(*NODE, where, cwd=tmp_path).stderr
             total += [day, day * 11, END]
         rows = [json.loads(line) for line in (tmp_path / "grand.out").read_text().splitlines()]
         assert [row.get("value", END) for row in rows] == total
-        assert "after the end" not in cli("status", "--store", "here", cwd=tmp_path).stdout
-    said = cli("restart", "here", "grand", "--app", "branch.py", cwd=tmp_path).stdout
+        assert "after the end" not in cli("status", "--store", where, cwd=tmp_path).stdout
+    said = cli("restart", where, "grand", "--app", "branch.py", cwd=tmp_path).stdout
     assert "has failed in no partition, and of what it reads there is nothing that has come" in said
