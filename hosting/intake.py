@@ -128,7 +128,7 @@ class Intake(Appearing):
             if before.reader is not None:
                 before.reader.close()
             self.unknown.pop(key, None)
-            self.late.kept.pop(key, None)
+            self.late.forget(key)
             fresh = self.partitions[key] = self._partition(*key, before.timestamp)
             self._begin(key, fresh, position, ended=False)
         self._open_ready()

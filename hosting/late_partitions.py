@@ -70,6 +70,12 @@ class LatePartitions:
             unknown[key] = None
         self.untold.add(source)
 
+    def forget(self, key: Key) -> None:
+        """Let one that is read now wait no more, if it did."""
+        if key in self.kept:
+            del self.kept[key]
+            self.untold.add(key[0])
+
     @property
     def sources(self) -> set[str]:
         """Name the sources that have such."""

@@ -85,5 +85,5 @@ def of_group(command: str, group: Group, *more: str) -> str:
     'reliable-rx release here q me --group g'
     """
     where, name = group
-    app = [] if command == "release" else ["--app", "MODULE:APP"]
+    app = [] if command == "release" or "--app" in more else ["--app", "MODULE:APP"]
     return shlex.join(["reliable-rx", command, where, *(more or ["QUERY"]), "--group", name, *app])

@@ -318,5 +318,11 @@ def test_the_remedy_that_is_named_works(where: str, request: pytest.FixtureReque
         rows = [json.loads(line) for line in (tmp_path / "grand.out").read_text().splitlines()]
         assert [row.get("value", END) for row in rows] == total
         assert "after the end" not in cli("status", "--store", where, cwd=tmp_path).stdout
+    (tmp_path / "sales-4.jsonl").write_text("4\n")
+    cli("offsets", "reset", "--store", where, "--app", "branch.py", "--to", "earliest", "--yes", cwd=tmp_path)
+    log = cli(*NODE, where, cwd=tmp_path).stderr
+    assert "restart" not in log or log.count("--app") == 1
+    shown = cli("status", "--store", where, cwd=tmp_path).stdout
+    assert "after the end" not in shown, "it was read from the position that was set"
     said = cli("restart", where, "grand", "--app", "branch.py", cwd=tmp_path).stdout
     assert "has failed in no partition, and of what it reads there is nothing that has come" in said
