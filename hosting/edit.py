@@ -214,7 +214,7 @@ def _move(engine: QueryEngine, before: Standing, after: Standing, loader: Editor
     if after.clock is not None and waiting:
         after.clock.waiting.replace(loader.whole(waiting))
     if state is not None and (after.clock is None or after.clock.begun):
-        loader.load_muted(after, row, loader.readable(shape, row))
+        loader.add(after, row, loader.readable(shape, row))
         loader.load_all(rows)
         loader.finish()
     for unit in (after, *units(after)):

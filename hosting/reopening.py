@@ -126,6 +126,7 @@ class Reopening(Loader):
                 owner.close(node, subject.key)
         self.unread = []
         self.refitting.tell()
+        self.settle_ended()
         self.settle_shared()
 
 

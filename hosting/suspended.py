@@ -314,7 +314,7 @@ def fill(loader: Taking, standing: Standing, top: TopRow) -> None:
     shape, clock = loader.signatures[top.signature], standing.clock
     if top.status == RUNNING and (clock is None or clock.begun):
         loader.tells = True
-        loader.load_muted(standing, top.row, loader.readable(shape, top.row))
+        loader.add(standing, top.row, loader.readable(shape, top.row))
         loader.tells = False
 
 

@@ -279,7 +279,7 @@ class Beginning:
         for node, port, left in self.ended:
             down = node.down
             if not self._runs(node) and (down is None or self._runs(down)) and (left is None or port in left):
-                node.finish(self.instance, None)
+                node.finish(self.instance, self.fitted.failed if down is None else None)
 
     def begun_again(self) -> list[str]:
         """Return what had ended and is read now."""

@@ -7,9 +7,11 @@ at all (operators that are new would never have begun).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from reliable_rx.giving_up import drop_group
 from reliable_rx.hub import connect, subject_of_hub
 from reliable_rx.query import HubLeaf
 from reliable_rx.reading import reads_inner, remember_order, subject_of
@@ -18,47 +20,85 @@ if TYPE_CHECKING:
     from reliable_rx.hub import HubSubject
     from reliable_rx.instance import Instance
     from reliable_rx.plan import PlanNode
+    from reliable_rx.refitting import Fitted
     from reliable_rx.rows import Signature
 
 
-class OnlyEnds:
-    """Stands for what an instance emits into: its elements go nowhere."""
+class Unheard:
+    """Stands for what an instance emits into while a fresh start of it is brought to where it was: nobody hears that.
 
-    __slots__ = ("sink",)
+    What emits there has emitted it before, and what ends there may go on, or has yet to be told of as ended when all
+    rows are back.
+    """
+
+    __slots__ = ("error", "sink")
+    passes = False
 
     def __init__(self, sink: Any) -> None:
         self.sink = sink
+        self.error: Exception | None = None
+        """What the fresh start has failed with."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sink, name)
 
     def inner_deliver(self, instance: Instance, values: Sequence[Any]) -> None:
-        """Leave out what a fresh start emits: that was emitted before."""
+        """Leave out what is emitted."""
+
+    def inner_finish(self, instance: Instance, error: Exception | None) -> None:
+        self.error = error
 
 
-def start_afresh(instance: Instance, active: dict[str, int], saved: Signature, new: Sequence[PlanNode] = ()) -> None:
-    """Start *instance*, and what had begun later when *active* was saved; elements that come at once go nowhere.
-
-    So *new* is started: inputs of operators which that may have ended at once though they go on.
-    """
+@contextmanager
+def unheard(instance: Instance) -> Iterator[Unheard]:
+    """Let nothing that *instance* does be heard outside."""
     sink = instance.sink
-    muted = instance.sink = None if sink is None else OnlyEnds(sink)
+    muted = instance.sink = Unheard(sink)
     try:
-        instance.start()
-        subscribe_at_once(instance)
-        idle = [node for node in instance.plan.hub_nodes if not instance.active & node.bit]
-        start_later(instance, active, saved)
-        for top in new:
-            if top.down is not None and not instance.active & (top.mask | top.down.bit):
-                instance.subscribe(top)
-                subscribe_at_once(instance, top)
-        connect_shared(instance, active, saved)
-        for node in idle:
-            if instance.active & node.bit:
-                subscribe_at_once(instance, node)
+        yield muted
     finally:
-        if instance.sink is muted:  # it has not ended
+        if instance.sink is muted:  # nobody has let go of it
             instance.sink = sink
+
+
+def kept_in(instance: Instance, fitted: Fitted) -> list[PlanNode]:
+    """Return the operators of *instance* that are kept."""
+    names = {each[0]: each[1] for each in fitted.saved}
+    return [
+        node for node in instance.plan.nodes if names.get(node.path) == node.op.name and node.path not in fitted.anew
+    ]
+
+
+def start_afresh(
+    instance: Instance, active: dict[str, int], saved: Signature, kept: Sequence[PlanNode], new: Sequence[PlanNode]
+) -> None:
+    """Start *instance*, and what had begun later when *active* was saved.
+
+    So *new* is started: inputs of operators which that may have ended at once though they go on. What those of the
+    *kept* emit and end with that ran is heard by nobody behind them: it was before, and they go on.
+    """
+    ran = [node for node in kept if active[node.path]]
+    mute = sum(node.bit for node in ran if not (node.linear or node.leaf or node.yields_inner or node.op.is_hub))
+    instance.detached |= mute
+    try:
+        _start_afresh(instance, active, saved, new)
+    finally:
+        instance.detached &= ~mute
+
+
+def _start_afresh(instance: Instance, active: dict[str, int], saved: Signature, new: Sequence[PlanNode]) -> None:
+    instance.start()
+    subscribe_at_once(instance)
+    idle = [node for node in instance.plan.hub_nodes if not instance.active & node.bit]
+    start_later(instance, active, saved)
+    for top in new:
+        if top.down is not None and not instance.active & (top.mask | top.down.bit):
+            instance.subscribe(top)
+            subscribe_at_once(instance, top)
+    connect_shared(instance, active, saved)
+    for node in idle:
+        if instance.active & node.bit:
+            subscribe_at_once(instance, node)
 
 
 def subscribe_at_once(instance: Instance, last: PlanNode | None = None) -> None:
@@ -124,15 +164,28 @@ def connect_kept(instance: Instance) -> list[HubSubject]:
     return ended
 
 
-def empty(instance: Instance, node: PlanNode) -> None:
-    """End what a fresh start has opened inside *node*: what was saved takes its place."""
-    for key in list((instance.subjects or {}).get(node.index, ())):
-        instance.end_group(node, key, None)
-    for child in list((instance.children or {}).get(node.index, {}).values()):
-        child.dispose()
-        instance.drop_child(node, child)
-    if node.op.calls_out and instance.active & node.bit:
-        instance.world.calls.drop(instance, node)
+def empty(instance: Instance, kept: Sequence[PlanNode]) -> None:
+    """Give up what a fresh start has opened inside what is *kept*, without a word: what was saved takes its place.
+
+    An end would be an answer, of what reads a window (a list without elements) or stands behind what reads it.
+    """
+    for node in kept:
+        for child in list((instance.children or {}).get(node.index, {}).values()):
+            child.dispose()
+            instance.drop_child(node, child)
+        if node.calls_out and instance.active & node.bit:
+            instance.world.calls.drop(instance, node)
+    for node in kept:
+        for key in list((instance.subjects or {}).get(node.index, ())):
+            drop_group(instance, node, key)
+
+
+def forget_heard(instance: Instance, kept: Sequence[PlanNode]) -> None:
+    """Let what is new and stands behind something that is *kept* begin with what that emits from now on."""
+    mask = sum(node.bit for node in kept)
+    for node in instance.plan.nodes:
+        if node.linear and node.slot >= 0 and not mask & node.bit and mask & node.mask and instance.active & node.bit:
+            instance.states[node.slot] = instance.ops[node.index].initial()
 
 
 def align(instance: Instance, active: dict[str, int], saved: Signature) -> list[str]:

@@ -73,6 +73,8 @@ class Fitted:
     """What operators were given, by path, where that is something else now."""
     others: list[PlanNode] = field(default_factory=list)
     """The sources that are read where others were."""
+    failed: Exception | None = None
+    """What the fresh start has failed with that precedes what is kept."""
 
     def new_inputs(self) -> list[PlanNode]:
         """Return the inputs which operators that go on did not have before."""

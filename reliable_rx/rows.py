@@ -19,11 +19,14 @@ from reliable_rx.merging import (
     begun_again,
     connect_kept,
     empty,
+    forget_heard,
+    kept_in,
     replace_timers,
     restore_timer,
     start_afresh,
     stop_unread,
     take_places,
+    unheard,
 )
 from reliable_rx.operator import Stage
 from reliable_rx.parameters import state_fields
@@ -116,7 +119,7 @@ class Loader:
         self.shells: dict[Address, Subject] = {}
         self.unread: list[Subject] = []
         """The inner sequences of which a reader could not be put back."""
-        self.merged: list[Instance] = []
+        self.merged: dict[Instance, Fitted] = {}
         self.ended: list[HubSubject] = []
         """The shared parts that have ended when they were subscribed; their readers do not know yet."""
         self.report = Report()
@@ -216,14 +219,6 @@ class Loader:
         """Return what stands for an inner sequence that cannot be opened again. *Raises* what was raised."""
         raise raised
 
-    def load_muted(self, instance: Instance, row: Row, saved: Signature) -> None:
-        """Add *instance* while what it emits goes nowhere: a fresh start may emit what was emitted before."""
-        sink, instance.sink = instance.sink, None
-        try:
-            self.add(instance, row, saved)
-        finally:
-            instance.sink = sink
-
     def add(self, instance: Instance, row: Row, saved: Signature) -> None:
         """Put *row* into *instance* and remember it as an owner of others."""
         self.instances[instance.address()] = instance
@@ -236,27 +231,28 @@ class Loader:
             self.refitting.note(instance, fitted, self.report.fresh)
             self.report.why.update(fitted.anew)
         if fitted is not None and (saved != shape or fitted.anew or not fitted.same_inputs):
-            self._merge(instance, fitted)
+            with unheard(instance) as muted:
+                self._merge(instance, fitted, kept_in(instance, fitted))
+            fitted.failed = muted.error
             return
         restore(instance, row)
         if self.tells:
             slots = zip(instance.plan.slots, row[2], strict=True)
             self.report.kept += [node.path for node, values in slots if values is not None]
 
-    def _merge(self, instance: Instance, fitted: Fitted) -> None:
+    def _merge(self, instance: Instance, fitted: Fitted, kept: Sequence[PlanNode]) -> None:
         """Start *instance* afresh, then put back what its paths still know."""
-        self.merged.append(instance)
+        self.merged[instance] = fitted
         saved, anew = fitted.saved, fitted.anew
         active, detached, states, timers, orders = fitted.row[:5]
         slots = [place for place in range(len(saved)) if saved[place][3]]
         known = {saved[place][0]: place for place in range(len(saved))}
         ran = {path: active >> place & 1 for path, place in known.items()}
-        start_afresh(instance, ran, saved, fitted.new_inputs())
-        for node in instance.plan.nodes:
-            if node.path in known and saved[known[node.path]][1] == node.op.name and node.path not in anew:
-                empty(instance, node)
+        start_afresh(instance, ran, saved, kept, fitted.new_inputs())
+        empty(instance, kept)
         started = instance.active
         begun = align(instance, ran, saved)
+        forget_heard(instance, kept)
         self.report.fresh += begun
         self.has_begun(instance, fitted, started)
         take_places(instance, {saved[place][0]: order for place, order in orders})
@@ -338,6 +334,12 @@ class Loader:
     def moves(self, instance: Instance) -> bool:
         """Whether *instance* goes over to other code, where its readers may read what did not run before."""
         return self.tells
+
+    def settle_ended(self) -> None:
+        """Tell of inner sequences that have ended by what was edited."""
+        for instance, fitted in self.merged.items():
+            if instance.parent is not None and not instance.active & instance.plan.root.bit:
+                instance.plan.root.finish(instance, fitted.failed)
 
     def settle_shared(self) -> None:
         """Tell the readers of shared parts that have ended meanwhile."""

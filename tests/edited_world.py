@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 from unittest.mock import patch
@@ -13,14 +13,16 @@ from checkpoint.codec import decode, encode
 from hosting import snapshot
 from hosting.engine import QueryEngine
 from hosting.snapshot import Snapshot, copy_of
-from hosting.turn import Events, Tick
+from hosting.turn import Answer, Events, Tick
+from reliable_rx.calling import Call
 from reliable_rx.rows import units
 
 SOURCES = ("a", "b", "c")
 WAYS = ("while it runs", "behind a stop", "behind a kill", "killed at every turn", "by another Python")
 TICKS_MAX = 60
+ANSWERED_AFTER_S = 2.5
 Step = tuple[str, Any]
-"""A source, and what it emits next; None if it ends."""
+"""A source, and what it emits next; None if it ends. Without a name it is how long nothing comes."""
 
 
 @dataclass
@@ -43,6 +45,8 @@ class World:
         for source in SOURCES:
             self.engine.declare(source, ["0"])
         self.counts: Counter[str] = Counter()
+        self.due: dict[Call, float] = {}
+        """When the calls are answered that are out."""
 
     def create(self, query: Any) -> list[Any]:
         return values_of(self.engine.take(self.engine.creation("q", query, time=self.engine.clock)))
@@ -50,6 +54,8 @@ class World:
     def take(self, step: Step, *, after_s: float = 1.0) -> list[Any]:
         """Take one step, and all that is due before it."""
         source, value = step
+        if not source:
+            return self.tick(self.engine.clock + value)
         now = self.engine.clock + after_s
         found = self.tick(now)
         values = [] if value is None else [value]
@@ -59,10 +65,23 @@ class World:
 
     def tick(self, until: float, *, at_most: int = 1_000_000) -> list[Any]:
         found: list[Any] = []
-        while (due := self.engine.timers.next_due()) is not None and due <= until and at_most:
-            found += values_of(self.engine.take(Tick(max(due, self.engine.clock))))
+        while (due := self.next_due()) <= until and due < float("inf") and at_most:
+            call = next((call for call, answered in self.due.items() if answered <= due), None)
+            now = max(due, self.engine.clock)
+            found += values_of(self.engine.take(Tick(now) if call is None else self.answer(call, now)))
             at_most -= 1
         return found
+
+    def next_due(self) -> float:
+        """Return when something is due next; calls that have been made since are answered some time later."""
+        known, askers = self.due, self.engine.calls.askers
+        self.due = {call: known.get(call, self.engine.clock + ANSWERED_AFTER_S) for call in sorted(askers)}
+        due = self.engine.timers.next_due()
+        return min(float("inf") if due is None else due, *self.due.values(), float("inf"))
+
+    def answer(self, call: Call, now: float) -> Answer:
+        make, _ = self.engine.calls.request(call)
+        return Answer(call, encode((returned(make()), None)), now)
 
     def restart(self) -> None:
         self.engine = copy_of(self.engine)
@@ -88,6 +107,15 @@ class World:
             snapshot.load(other, chunks, head)
         self.engine = other
         return self.tick(other.clock)
+
+
+def returned(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Return what a coroutine returns that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stopped:
+        return stopped.value
+    raise AssertionError("it waits")
 
 
 def rows_in(instance: Any) -> Iterator[Any]:
@@ -145,7 +173,7 @@ def replayed(before: Any, after: Any, prefix: Sequence[Step], rest: Sequence[Ste
     found: list[Played] = []
     for _ in range(2):
         again, played = World(), Played([*early])
-        again.engine, again.counts = copy_of(world.engine), world.counts.copy()
+        again.engine, again.counts, again.due = copy_of(world.engine), world.counts.copy(), world.due.copy()
         for step in prefix[half:]:
             played.before += again.take(step)
         played.after += again.create(after)

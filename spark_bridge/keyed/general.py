@@ -202,7 +202,7 @@ class General:
         engine.moving = True
         standing = engine.standing[NAME] = Standing(self.plan, engine, NAME, policy="fail", keys=())
         standing.emitted = emitted
-        loader.load_muted(standing, top, loader.signatures[shape])
+        loader.add(standing, top, loader.signatures[shape])
         loader.load_all(inside)
         loader.finish()
         engine.moving = False

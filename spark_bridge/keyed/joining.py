@@ -258,7 +258,7 @@ class Queries(Together):
         if after.clock is not None:
             after.clock.begun = True
         self.engine.moving = True
-        loader.load_muted(after, top, loader.signatures[theirs.plan.number])
+        loader.add(after, top, loader.signatures[theirs.plan.number])
         loader.load_all(inside)
         loader.finish()
         self.engine.moving = False
