@@ -24,4 +24,5 @@ def afresh_told(evaluator: QueryEvaluator, name: str, how: str) -> Iterator[None
     yield
     report = evaluator.engine.reports.get(name)
     if report is not None and report is not before and report.note:
+        report.how = how
         LOG.warning("query %r %s: %s", name, how, report.note)

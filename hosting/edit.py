@@ -280,4 +280,4 @@ def reports_told(engine: QueryEngine) -> Iterator[str]:
     """Say which queries a start has edited, or taken over from another Python, and what became of their states."""
     taken_over = set(engine.suspended.taken_over)
     for name, report in engine.reports.items():
-        yield f"{name} {'was taken over from another Python' if name in taken_over else 'was edited'}: {report}"
+        yield f"{name} {'was taken over from another Python' if name in taken_over else report.how}: {report}"

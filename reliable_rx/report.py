@@ -17,6 +17,8 @@ class Report:
     """For what reason some of them begin afresh whose path and operator are what they were."""
     note: str = ""
     """What is to be said besides, before all else."""
+    how: str = "was edited"
+    """By what it has come to that."""
 
     @property
     def lost(self) -> bool:
