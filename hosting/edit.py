@@ -17,14 +17,16 @@ from hosting.routes import top_of
 from hosting.spoilt import first_misfit, needed
 from hosting.standing import RUNNING, Standing
 from reliable_rx.beginning import Beginning, EndedGroup, Past, ended_groups
+from reliable_rx.branch_code import codes_of, shared_in_first
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.event_time import clock_id
 from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
-from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.refitting import Fitted
 from reliable_rx.replaced import are_any, going_over
 from reliable_rx.rows import Report, Signature, save_instance, save_unit, signature, units
+from reliable_rx.settings import Codes
 from reliable_rx.subject import Address
 
 if TYPE_CHECKING:
@@ -40,8 +42,10 @@ class Editor(Reopening):
 
     def __init__(self, signatures: dict[int, Signature]) -> None:
         super().__init__(signatures)
-        self.plans: dict[Address, Plan] = {}
-        """The plan of each row before the edit."""
+        self.plans: dict[Address, tuple[Plan, Operators]] = {}
+        """The plan of each row before the edit, and its operators."""
+        self.hashed: dict[tuple[PlanNode, int], tuple[str, ...] | None] = {}
+        self.refitting.codes, self.refitting.shared = self.codes, self.shared
         self.memories: dict[tuple[Address, str], str] = {}
         """What the shared parts of each row remembered before the edit."""
         self.groups: list[EndedGroup] = []
@@ -54,18 +58,38 @@ class Editor(Reopening):
         """Note what no row says of *before*."""
         for each in rows_in(before):
             address = each.address()
-            self.plans[address] = each.plan
+            self.plans[address] = each.plan, each.ops
             self.groups += ended_groups(each)
             for node in each.plan.hub_nodes:
                 self.memories[address, node.path] = node.op.memory  # type: ignore[attr-defined]
 
     def look_back(self, instance: Instance, fitted: Fitted) -> None:
-        before, active = self.plans.get(self.refitting.came_from(instance)), fitted.row[0]
+        (before, _), active = self.plans.get(self.refitting.came_from(instance), (None, ())), fitted.row[0]
         self.past = None
         if before is not None and before is not instance.plan:
             known = before, active, instance.plan, tuple(fitted.renaming(node.path) for node in before.nodes)
             past = self.past = self.pasts[known] = self.pasts.get(known) or Past(*known)
             fitted.saved = past.saved(fitted.saved)
+
+    def codes(self, instance: Instance, node: PlanNode, path: str) -> Codes | None:
+        """Return what the inputs do of *node*, which had *path*, before the edit and behind it."""
+        before, ops = self.plans.get(self.refitting.came_from(instance), (None, ()))
+        old = None if before is None else before.by_path.get(path)
+        if old is None or old.op.name != node.op.name:
+            return None
+        known, now = self._hashed(old, ops), self._hashed(node, instance.ops)
+        return None if known is None or now is None else (known, now)
+
+    def shared(self, instance: Instance, path: str) -> list[str]:
+        """Return what went with the first input of what had *path*."""
+        before, _ = self.plans.get(self.refitting.came_from(instance), (None, ()))
+        is_known = before is not None and path in before.by_path and before.by_path[path].inputs
+        return shared_in_first(before, path) if before is not None and is_known else []
+
+    def _hashed(self, node: PlanNode, ops: Operators) -> tuple[str, ...] | None:
+        if (node, id(ops)) not in self.hashed:
+            self.hashed[node, id(ops)] = codes_of(node, ops)
+        return self.hashed[node, id(ops)]
 
     def has_begun(self, instance: Instance, fitted: Fitted, started: int) -> None:
         if self.past is not None:

@@ -18,7 +18,21 @@ from reliable_rx.errors import described
 from reliable_rx.interrupts import let_through
 from reliable_rx.parameters import state_fields
 from reliable_rx.query import SourceLeaf
-from reliable_rx.settings import Before, Given, Inputs, Reads, Settings, given_in, given_to, matched
+from reliable_rx.settings import (
+    Before,
+    Codes,
+    Given,
+    Inputs,
+    Reads,
+    Settings,
+    given_in,
+    given_to,
+    inputs_of,
+    is_mixed,
+    matched,
+    may_be_mistaken,
+    unsure,
+)
 from reliable_rx.stage import Cx, finish_node
 
 if TYPE_CHECKING:
@@ -29,8 +43,10 @@ if TYPE_CHECKING:
 
 GONE = "~"
 """Before the path of what stood before an input that is no more."""
-NOTHING: tuple[Settings, Inputs] = ((), ())
-ByPath = Mapping[str, tuple[Settings, Inputs]]
+Known = tuple[Settings, Inputs]
+NOTHING: Known = ((), ())
+UNSURE = "which branch of before it is cannot be told"
+ByPath = Mapping[str, Known]
 
 
 class Renaming:
@@ -67,14 +83,21 @@ class Fitted:
     anew: dict[str, str] = field(default_factory=dict)
     """Why operators begin afresh, by path."""
     adopted: list[tuple[PlanNode, Before]] = field(default_factory=list)
-    renaming: Callable[[str], str] = str
+    renaming: Renaming = field(default_factory=Renaming)
     """From the paths of before to those of today."""
     befores: dict[str, Before] = field(default_factory=dict)
     """What operators were given, by path, where that is something else now."""
     others: list[PlanNode] = field(default_factory=list)
     """The sources that are read where others were."""
+    unsure: list[PlanNode] = field(default_factory=list)
+    """The inputs of which nobody knows what they were before."""
     failed: Exception | None = None
     """What the fresh start has failed with that precedes what is kept."""
+
+    def why(self) -> dict[str, str]:
+        """Return for what reasons something begins afresh, by path."""
+        unsure = {node.path: UNSURE for top in self.unsure for node in top.plan.nodes if top.mask & node.bit}
+        return {**unsure, **self.anew}
 
     def new_inputs(self) -> list[PlanNode]:
         """Return the inputs which operators that go on did not have before."""
@@ -115,6 +138,10 @@ class Refitting:
         self.untold: list[tuple[Instance, PlanNode]] = []
         """The inputs that had ended before an operator began afresh, which has to be told."""
         self.failed: list[tuple[Instance, PlanNode, Exception]] = []
+        self.codes: Callable[[Instance, PlanNode, str], Codes | None] = lambda instance, node, path: None
+        """What the inputs do of an operator that had some path, and what they did."""
+        self.shared: Callable[[Instance, str], list[str]] = lambda instance, path: []
+        """The paths of the shared parts that went with the first input of it."""
 
     def placed(self, address: Address) -> Address:
         """Return where a row is today that was saved under *address*."""
@@ -162,17 +189,22 @@ class Refitting:
             self.renamed[instance.address()] = renaming
             saved = renamed_in(saved, renaming)
         fitted = Fitted(row, saved, renaming=renaming)
-        if given is None:
+        if given is None and not any(is_mixed(inputs_of(node)) for node in instance.plan.nodes if len(node.inputs) > 1):
             return fitted
         today = {path: (settings, inputs) for path, settings, inputs in given_in(instance.plan, instance.ops)}
+        given = {renaming.back(path): each for path, each in today.items()} if given is None else given
         before = {renaming(path): each for path, each in given.items()}
         befores, names = fitted.befores, {each[:2] for each in saved}
         for node in reversed(instance.plan.nodes):  # what reads before what is read
             known, now = before.get(node.path, NOTHING), today.get(node.path, NOTHING)
-            if known == now or (node.path, node.op.name) not in (each[:2] for each in fitted.saved):
+            is_same = known == now and not (is_mixed(now[1]) and not node.op.roles)
+            if is_same or (node.path, node.op.name) not in (each[:2] for each in fitted.saved):
                 continue
-            found = compared(node, known, now, fitted)
-            if moves := moved(node, found, known[1], fitted):
+            found = self._compared(instance, node, known, now, fitted)
+            if known == now and found.reads_the_same:
+                continue
+            parts = [] if found.reads_the_same else self.shared(instance, renaming.back(node.path))
+            if moves := moved(node, found, known[1], fitted, [renaming(part) for part in parts]):
                 renaming.steps.append(moves)
                 self.renamed[instance.address()] = renaming
                 last = Renaming()
@@ -186,6 +218,16 @@ class Refitting:
                 befores[node.path] = found
         self._adopt(instance, fitted)
         return fitted
+
+    def _compared(self, instance: Instance, node: PlanNode, known: Known, now: Known, fitted: Fitted) -> Before:
+        """Return what *node* was given before, and note of which of its inputs nobody knows what they were."""
+        before, today = (each[1] if each else () for each in (known[1], now[1]))
+        by_code = not node.op.roles and before and today and may_be_mistaken(before, today)
+        codes = self.codes(instance, node, fitted.renaming.back(node.path)) if by_code else None
+        found = compared(node, known, now, fitted, codes)
+        if by_code:
+            fitted.unsure += [node.inputs[port] for port in unsure(before, today, found.ports)]
+        return found
 
     def _adopt(self, instance: Instance, fitted: Fitted) -> None:
         row, saved = fitted.row, fitted.saved
@@ -217,6 +259,7 @@ class Refitting:
         self.anew.update((address, path) for path in fitted.anew)
         self.adopted += [(instance, node, before) for node, before in fitted.adopted]
         self.others += [(fresh, instance, leaf) for leaf in fitted.others]
+        fresh += [each.path for each in fitted.unsure]
 
     def finish(self) -> None:
         """Let operators that have adopted a state, or have inputs that begin again, go by what has changed."""
@@ -272,7 +315,7 @@ def renamed_in(saved: Signature, renaming: Renaming) -> Signature:
     return tuple((renaming(path), *rest) for path, *rest in saved)  # type: ignore[misc]
 
 
-def compared(node: PlanNode, known: tuple[Settings, Inputs], now: tuple[Settings, Inputs], fitted: Fitted) -> Before:
+def compared(node: PlanNode, known: Known, now: Known, fitted: Fitted, codes: Codes | None) -> Before:
     """Return what *node* was given before, with its inputs as they are found again today."""
     before, today = (each[1] if each else () for each in (known[1], now[1]))
     if not before and not today:  # it had, and has, no more than one
@@ -282,7 +325,7 @@ def compared(node: PlanNode, known: tuple[Settings, Inputs], now: tuple[Settings
         ports = tuple(None if port else 0 for port in range(len(node.inputs)))
         return Before(dict(known[0]), ports, len(before) or 1)
     if not node.op.roles:
-        ports = matched(before, today)
+        ports = matched(before, today, codes)
     else:
         ports = tuple(port if goes_on(node, port, known[1], today, fitted) else None for port in range(len(today)))
     return Before(dict(known[0]), ports, len(before))
@@ -308,8 +351,8 @@ def goes_on(node: PlanNode, port: int, before: Inputs, today: Sequence[Reads], f
     return same or runs_under(tuple(heads(node.path, port, before[0], fitted.saved)), fitted)
 
 
-def moved(node: PlanNode, found: Before, inputs: Inputs, fitted: Fitted) -> list[tuple[str, str]]:
-    """Return from which paths to which those have gone that stand before the inputs of *node*."""
+def moved(node: PlanNode, found: Before, inputs: Inputs, fitted: Fitted, parts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return from which paths to which what stands before the inputs of *node* has gone; *parts* with the first."""
     if not inputs:
         return []
     depth, before = inputs
@@ -318,6 +361,7 @@ def moved(node: PlanNode, found: Before, inputs: Inputs, fitted: Fitted) -> list
     for old in range(len(before)):
         new, tops = places.get(old), tuple(heads(node.path, old, depth, fitted.saved))
         if new != old:
+            tops = tops if old else (*tops, *parts)
             moves += ((top, target(node.path, new, top)) for top in tops)
     return moves
 

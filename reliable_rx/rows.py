@@ -229,7 +229,7 @@ class Loader:
             self.look_back(instance, fitted)
             row, saved = fitted.row, fitted.saved
             self.refitting.note(instance, fitted, self.report.fresh)
-            self.report.why.update(fitted.anew)
+            self.report.why.update(fitted.why())
         if fitted is not None and (saved != shape or fitted.anew or not fitted.same_inputs):
             with unheard(instance) as muted:
                 self._merge(instance, fitted, kept_in(instance, fitted))

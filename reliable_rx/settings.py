@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -153,24 +152,73 @@ def hub_of(plan: Plan | None, token: str) -> PlanNode | None:
 # -- which input is which
 
 
-def matched(before: Sequence[Reads], today: Sequence[Reads]) -> tuple[int | None, ...]:
+Codes = tuple[Sequence[str], Sequence[str]]
+"""The digests of what the inputs of before and those of today do."""
+
+
+def may_be_mistaken(before: Sequence[Reads], today: Sequence[Reads]) -> bool:
+    """Whether what inputs read, and the names of their operators, do not tell which of them is which."""
+    return any(len({each[:2] for each in reads}) < len(reads) for reads in (before, today))
+
+
+def is_mixed(inputs: Inputs) -> bool:
+    """Whether what *inputs* read, and the names of their operators, do not tell them apart."""
+    return len(inputs) == 2 and may_be_mistaken(inputs[1], ())
+
+
+def matched(before: Sequence[Reads], today: Sequence[Reads], codes: Codes | None = None) -> tuple[int | None, ...]:
     """Return for each input of *today* which one of *before* it is.
 
-    It is the one that reads the same through the same operators, else one that reads the same; in both the one in the
-    same place, if that does. A reader of a shared part is the same where it reads another one.
+    It is the one that does the same, by *codes* if they are known, else the only one that reads the same through the
+    same operators. Where none has come, gone or changed its place, it is then the one in the same place, if that reads
+    the same; elsewhere the only one that does. A reader of a shared part is the same where it reads another one.
 
     >>> a, b, c = (("a",), 1, False), (("b",), 1, False), (("c",), 1, False)
     >>> matched([a, c], [a, b, c]), matched([a, b], [b, a])
     ((0, None, 1), (1, 0))
+    >>> matched([a, a], [a, a]), matched([a, a], [a, a], (["x", "y"], ["y", "x"]))
+    ((0, 1), (1, 0))
+    >>> matched([a, a], [a, a, a]), matched([a, a], [a, a, a], (["x", "y"], ["z", "x", "y"]))
+    ((None, None, None), (None, 0, 1))
     """
     found: dict[int, int] = {}
-    for parts, in_place in product((2, 1), (True, False)):
-        for port, reads in enumerate(today):
-            left = [old for old in range(len(before)) if old not in found.values()]
-            alike = [old for old in left if before[old][:parts] == reads[:parts] and (old == port or not in_place)]
-            if port not in found and alike:
-                found[port] = alike[0]
+    if codes is not None:
+        pair(found, *codes)
+    pair_unique(found, [each[:2] for each in before], [each[:2] for each in today])
+    if len(before) == len(today) and all(port == old for port, old in found.items()):
+        for port, (known, now) in enumerate(zip(before, today, strict=True)):
+            if sources(known) == sources(now):
+                found.setdefault(port, port)
+    pair_unique(found, [*map(sources, before)], [*map(sources, today)])
     for port, (known, now) in enumerate(zip(before, today, strict=False)):
-        if port not in found and port not in found.values() and known[2] and now[2]:
+        if port not in found and port not in found.values() and known[2] and now[2] and known[:1] != now[:1]:
             found[port] = port
     return tuple(found.get(port) for port in range(len(today)))
+
+
+def sources(reads: Reads) -> frozenset[str]:
+    return frozenset(reads[0])
+
+
+def pair(found: dict[int, int], before: Sequence[str], today: Sequence[str]) -> None:
+    """Pair the inputs that do the same, first those in the same place; of several that do they go in order."""
+    for in_place in (True, False):
+        for port, code in enumerate(today):
+            left = [old for old in range(len(before)) if before[old] == code and old not in found.values()]
+            if port not in found and left and (not in_place or port in left):
+                found[port] = port if in_place else left[0]
+
+
+def pair_unique(found: dict[int, int], before: Sequence[Any], today: Sequence[Any]) -> None:
+    """Pair the inputs that are left and have what no other had or has."""
+    for port, what in enumerate(today):
+        if port not in found and today.count(what) == before.count(what) == 1:
+            old = before.index(what)
+            if old not in found.values():
+                found[port] = old
+
+
+def unsure(before: Sequence[Reads], today: Sequence[Reads], ports: Sequence[int | None]) -> list[int]:
+    """Return the inputs of *today* that may be one of *before* which none is."""
+    left = [sources(each) for old, each in enumerate(before) if old not in ports]
+    return [port for port, old in enumerate(ports) if old is None and sources(today[port]) in left]
