@@ -389,6 +389,17 @@ def test_only_the_last_of_followed_files_with_keys_may_grow(
         assert runs.finish(given) == [*range(COUNT), 99]
 
 
+@pytest.mark.parametrize("when", ["at once", "later"])
+def test_a_last_line_without_newline_is_a_record_where_another_file_follows(when: str, tmp_path: Path) -> None:
+    """Of followed files with keys only the last may grow: what stands in the others is whole."""
+    runs = Runs(lambda _, given: FileSource(str(tmp_path / "*.jsonl"), partition_by="k", **given), tmp_path)
+    (tmp_path / "1.jsonl").write_text('{"n": 1, "k": "a"}\n{"n": 2, "k": "a"}')
+    if when == "later":
+        assert runs.finish({"follow": True}) == [1]
+    (tmp_path / "2.jsonl").write_text('{"n": 3, "k": "a"}\n{"n": 4, "k": "a"}')
+    assert runs.finish({"follow": True}) == [1, 2, 3]
+
+
 def test_a_key_that_is_found_later_is_refused_where_its_records_were_left_out(tmp_path: Path) -> None:
     """They are counted in the first partition; with the keys declared that there were, all others come once."""
     path, runs = tmp_path / "rows.jsonl", Runs(lambda _, given: FileSource(path, **given), tmp_path)

@@ -138,16 +138,21 @@ class Pass:
             return
         mark = self._marks.before({lane.key: lane.position for lane in self._lanes.values()})
         if mark is not None and self._lanes:
-            self._file = open_records(self._paths[mark.file], self._reading, offset=mark.offset)
+            self._file = self._records(mark.file, mark.offset)
             self._file_index = mark.file
             self.counts = dict(mark.counts)
             for lane in self._lanes.values():
                 lane.skip = lane.position - self.counts.get(lane.key, 0)
         self._begun = True
 
+    def _records(self, index: int, offset: int = 0) -> RecordFile:
+        """Open a file; one before the last is to grow no more, so its last line is whole."""
+        follow = self._reading.follow and index == len(self._paths) - 1
+        return open_records(self._paths[index], self._reading, follow=follow, offset=offset)
+
     def _open(self) -> RecordFile:
         if self._file is None:
-            self._file = open_records(self._paths[self._file_index], self._reading)
+            self._file = self._records(self._file_index)
             self._decoder = None
         return self._file
 
@@ -279,9 +284,9 @@ class Pass:
             self.detach(max(others, key=lambda lane: lane.waiting))
 
 
-def open_records(path: Path, reading: Reading, *, offset: int = 0) -> RecordFile:
+def open_records(path: Path, reading: Reading, *, follow: bool, offset: int = 0) -> RecordFile:
     """Open one file in its format."""
     if reading.format == "parquet":
         return ParquetFile(path, reading, offset=offset)
     kind = CsvFile if reading.format == "csv" else JsonLinesFile
-    return kind(path, follow=reading.follow, fails=reading.fails, offset=offset)
+    return kind(path, follow=follow, fails=reading.fails, offset=offset)
