@@ -231,7 +231,17 @@ class Running:
             return False
         if isinstance(node.op, HubLeaf) and not ran:
             return self._has_begun_anew(node)
-        return ran if kept else self._has_begun(node)  # a reader may read a part that does not run: see `connect_kept`
+        if not kept:
+            return self._has_begun(node)
+        return ran or self._is_fed(node)  # a reader may read a part that does not run: see `connect_kept`
+
+    def _is_fed(self, node: PlanNode) -> bool:
+        """Whether what *node* reads ran, and so ran what stood in its place: another one may have had its path."""
+        while node.linear:
+            node = node.inputs[0]
+            if self._is_kept(node) and self.active[node.path]:
+                return True
+        return False
 
     def _has_begun_anew(self, node: PlanNode) -> bool:
         started = self._started(node)
