@@ -265,7 +265,7 @@ class Running:
     def _has_begun(self, node: PlanNode) -> bool:
         """Whether *node*, which is new, runs: the fresh start says, where it has not ended what ran before *node*."""
         return self._started(node) or any(
-            self._is_kept(each) and self.active[each.path] and not isinstance(each.op, HubLeaf)
+            self._is_kept(each) and self.active[each.path] and (node.linear or not isinstance(each.op, HubLeaf))
             for each in self.instance.plan.nodes
             if node.mask & each.bit
         )
