@@ -199,7 +199,9 @@ def told(evaluator: QueryEvaluator, source: str) -> str:
 
 def way_to_read(evaluator: QueryEvaluator, source: str) -> str:
     """Say how queries over *source* that have ended are run again, as the end of a sentence."""
-    names, running = missing(evaluator.engine, source), went_on(evaluator.engine, source)
+    tied = sources_with(evaluator, source)
+    names = [*dict.fromkeys(name for each in tied for name in missing(evaluator.engine, each))]
+    running = sorted({name for each in tied for name in went_on(evaluator.engine, each)})
     if not names:
         return ": create one"
     shown, left = names[:RESTARTED_MAX], len(names) - RESTARTED_MAX
@@ -208,8 +210,23 @@ def way_to_read(evaluator: QueryEvaluator, source: str) -> str:
     way = call if command is None else f"`{command}` before the next start ({call} in a program)"
     more = f"; there are {left:,} more, to be named in the same call" if left > 0 else ""
     more += f"; {shown_some(running)} would lose the state with which it runs on without" if running else ""
-    them = "it" if len(names) == 1 else "all that are to have it, together"
-    return f": run {shown_some(names)} again, {them}, without state and under the ids that follow, with {way}{more}"
+    them = "" if len(names) == 1 else " all that are to have it, together,"
+    return f": run {shown_some(names)} again,{them} without state and under the ids that follow, with {way}{more}"
+
+
+def sources_with(evaluator: QueryEvaluator, source: str) -> list[str]:
+    """Name *source* and those that queries read beside it, if they have such partitions too: all of it begins at once.
+
+    A query that reads two of them begins with both, and then nothing of the other is left for those that read that one.
+    """
+    engine, late = evaluator.engine, evaluator.intake.late.sources
+    found, waiting = [source], [source]
+    while waiting:
+        plans = [engine.standing[name].plan for name in missing(engine, waiting.pop())]
+        new = sorted({each for plan in plans for each in sources_of(plan) if each in late and each not in found})
+        found += new
+        waiting += new
+    return found
 
 
 def shown_some(names: list[str]) -> str:

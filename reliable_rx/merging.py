@@ -214,7 +214,9 @@ class Running:
         for node in reversed(instance.plan.nodes):
             self.of[node.index] = self._runs(node)
         for node in instance.plan.nodes:  # what is read before what reads
-            if node.linear and not self._is_kept(node) and not self.of[node.inputs[0].index]:
+            if not node.linear or self.of[node.inputs[0].index]:
+                continue
+            if not self._is_kept(node) or self._is_kept(node.inputs[0]):  # what is new has yet to tell of its end
                 self.of[node.index] = False
 
     def _is_kept(self, node: PlanNode) -> bool:

@@ -142,6 +142,14 @@ EDITS: dict[str, Callable[[Part], Body]] = {
     "in it": lambda part: lambda s: part(s, mapped),
     "behind it": lambda part: lambda s: mapped(part(s, same)),
 }
+GONE: dict[str, tuple[Callable[[Part], Body], Callable[[Part], Body]]] = {
+    "without one before it": (
+        lambda part: lambda s: mapped(part(mapped(s), same)), lambda part: lambda s: mapped(part(s, same))
+    ),
+    "with one moved behind it": (lambda part: lambda s: part(mapped(s), same), EDITS["behind it"]),
+    "with one moved before it": (EDITS["behind it"], lambda part: lambda s: part(mapped(s), same)),
+}  # fmt: skip
+"""Edits by which an operator gets the path of another one of its kind, which had ended or runs."""
 EVENTS, QUIET_S = 12, 20.0
 Case = tuple[str, str, str, int, bool]
 
@@ -151,7 +159,7 @@ def cases() -> Iterator[Case]:
     number = 0
     for part in PARTS:
         for around in AROUND:
-            for edit in EDITS:
+            for edit in (*EDITS, *GONE):
                 number += 1
                 yield part, around, edit, 3 + number % 5, number % 4 == 0
 
@@ -163,8 +171,8 @@ def steps(first: int, last: int) -> list[Step]:
 @pytest.mark.parametrize(("part", "around", "edit", "at", "is_quiet"), every_of(29, cases()))
 def test_an_edit_that_changes_nothing(part: str, around: str, edit: str, at: int, is_quiet: bool) -> None:
     """Whatever is at work in an inner sequence goes on, and no element is made up, in all ways of going over."""
-    before = AROUND[around](rx.source("a"), lambda s: PARTS[part](s, same))
-    after = AROUND[around](rx.source("a"), EDITS[edit](PARTS[part]))
+    was, now = GONE[edit] if edit in GONE else (lambda part: lambda s: part(s, same), EDITS[edit])
+    before, after = (AROUND[around](rx.source("a"), each(PARTS[part])) for each in (was, now))
     prefix: list[Step] = [*steps(1, at), *([("", QUIET_S)] if is_quiet else [])]
     rest: list[Step] = [*steps(at + 1, EVENTS), ("a", None)]
     if alone(before, prefix).status != "running":

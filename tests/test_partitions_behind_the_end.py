@@ -506,6 +506,26 @@ def test_what_a_start_begins_takes_nothing_from_those_that_have_ended(
     assert not world.told()
 
 
+def test_a_query_over_two_sources_ties_what_has_come_to_them() -> None:
+    """Begun again it reads both: so each message names all who would miss the one or the other."""
+    store, lists = MemoryStore(), {"a": FIRST}
+    for day in (1, 2):
+        with QueryEvaluator(store, background=False, checkpoint_interval_s=1e9) as evaluator:
+            for name in ("n", "m"):
+                evaluator.source(name, ListSource(dict(lists)))
+            for name, query in (("first", n), ("both", n.merge(m)), ("last", m)):
+                evaluator.create(name, query.map(lambda value: value))
+            evaluator.start()
+            told = [each.message for each in evaluator.statistics().incidents if each.kind == AFTER_THE_END]
+            assert len(told) == 2 * (day == 2)
+            assert all("evaluator.restart(" in each and each.count("'first'") == 2 for each in told)
+            assert all("'both'" in each and "'last'" in each for each in told)
+            if told:
+                evaluator.restart("first", "both", "last")
+            evaluator.run()
+        store, lists = store.reopen(), {"a": FIRST, "late": LATE}
+
+
 def test_readers_of_a_stream_are_named_by_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -136,7 +136,9 @@ def add_mend(commands: Commands) -> None:
         each = command(commands, name, f"{help} Nothing may run on the store.")
         add_place(each, f"{STORE_HELP}, or where a group lives")
         each.add_argument("query", metavar="QUERY", nargs=some, help="the name of a query")
-        each.add_argument("--app", metavar="MODULE:APP", help="needed behind a crash, and for classes; or the script")
+        each.add_argument(
+            "--app", metavar="MODULE:APP", help="needed behind a crash, for classes and for new files; or the script"
+        )
         each.add_argument("--yes", action="store_true", help="do not ask before the state of one that runs is dropped")
         each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
         each.set_defaults(call=call)

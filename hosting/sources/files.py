@@ -23,7 +23,7 @@ from hosting.sources.definition import Extending, by_place
 from hosting.sources.finding import first_at
 from hosting.sources.lanes import BUFFERED_MAX, Lane, Marks
 from hosting.sources.passes import NO_KEY, Pass
-from hosting.sources.paths import COMPRESSED, Finished, Found, Paths, Presence
+from hosting.sources.paths import COMPRESSED, Found, Paths, Presence, sizes_of
 from hosting.sources.sorted_reader import Sorted, SortedReader, Sorting
 from hosting.starting import ENDLESS
 from reliable_rx.arguments import cut, plural
@@ -124,7 +124,6 @@ class FileSource:
         self._marks: dict[str, Marks] = {}
         self._passes: list[Pass] = []
         self._extents: dict[Path, int] = {}
-        self._finished = Finished()
         self._counts: dict[str, int] = {}
         self._sorted: weakref.WeakValueDictionary[str, Sorted] = weakref.WeakValueDictionary()
 
@@ -160,7 +159,7 @@ class FileSource:
             names = tuple(path.name.removesuffix(".gz").removesuffix(".zip") for path in self.paths)
             found["files"] = names if self._sort_by is not None else Extending(names)
         if by_key is not None and reading.follow:
-            found["size of a file before the last one"] = Extending(map(str, self._finished.sizes(self.paths[:-1])))
+            found["size of a file before the last one"] = Extending(map(str, sizes_of(self.paths[:-1])))
         if by_key is not None and not reading.fails:
             there = tuple(self.partitions())  # of keys that are found, the first has what had none, or a later one
             found["partitions"] = there if self._keys is not None or reading.follow else there[:1]

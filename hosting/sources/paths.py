@@ -24,18 +24,9 @@ NAMED_MAX = 5
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-class Finished:
-    """How many bytes files have that are to grow no more, as they were found first: what comes then is told by it."""
-
-    def __init__(self) -> None:
-        self._found: dict[Path, int] = {}
-
-    def sizes(self, paths: Sequence[Path]) -> list[int]:
-        """Return the sizes of *paths*; of one that is not there, 0."""
-        for path in paths:
-            if path not in self._found:
-                self._found[path] = path.stat().st_size if path.is_file() else 0
-        return [self._found[path] for path in paths]
+def sizes_of(paths: Sequence[Path]) -> list[int]:
+    """Return how many bytes *paths* have; of one that is not there, 0."""
+    return [path.stat().st_size if path.is_file() else 0 for path in paths]
 
 
 class Found:

@@ -22,7 +22,7 @@ from planted_checks import Plants
 import hosting.evaluator
 import hosting.restarting
 from hosting.delivery import Delivery
-from hosting.sources.paths import Finished
+from hosting.sources import files
 from reliable_rx.rows import Loader
 
 Place = Callable[[], Path]
@@ -120,7 +120,7 @@ def one_group_of_turns_for_each_restart(patch: pytest.MonkeyPatch) -> None:
 
 @planted("grown")
 def files_of_any_size(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Finished, "sizes", lambda self, paths: [])
+    patch.setattr(files, "sizes_of", lambda paths: [])
 
 
 @pytest.mark.parametrize("name", planted.names())
