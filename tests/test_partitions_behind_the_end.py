@@ -532,15 +532,15 @@ def test_readers_of_a_stream_are_named_by_a_restart(
     """One that reads another query is restarted with it: alone it has nothing to read, and without it stays ended."""
     monkeypatch.chdir(tmp_path)
     behind = 'from reliable_rx import source\napp.query("behind", source("values").map(str))\n'
-    (tmp_path / "daily.py").write_text(APP + behind)
+    (tmp_path / "chained.py").write_text(APP + behind)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "day-1.jsonl").write_text("1\n")
-    assert main(["run", "daily:app"]) == 0
+    assert main(["run", "chained:app"]) == 0
     capsys.readouterr()
-    assert main(["restart", "daily.store", "behind", "--app", "daily:app"]) == 0
+    assert main(["restart", "chained.store", "behind", "--app", "chained:app"]) == 0
     assert "since what it reads has: name it in one call with values" in capsys.readouterr().out
     (tmp_path / "in" / "day-2.jsonl").write_text("2\n")
-    assert main(["restart", "daily.store", "values", "--app", "daily:app"]) == 0
+    assert main(["restart", "chained.store", "values", "--app", "chained:app"]) == 0
     assert "those that read it and had ended stay so: behind" in capsys.readouterr().out
 
 
