@@ -321,8 +321,7 @@ class Loader:
                 instance.subjects[index] = dict(ordered)  # type: ignore[index]
         sharing = [each for each in self.instances.values() if each.plan.hub_nodes]
         moved = dict.fromkeys((*self.merged, *(each for each in sharing if self.moves(each))))
-        for instance in moved:
-            self.ended += connect_kept(instance)
+        self.ended += [each for instance in moved for each in connect_kept(instance)]
         for instance in moved:
             stop_unread(instance)
         self.adopt()
@@ -336,10 +335,11 @@ class Loader:
         return self.tells
 
     def settle_ended(self) -> None:
-        """Tell of inner sequences that have ended by what was edited."""
+        """Tell of inner sequences that have ended by what was edited, or failed in what is new in them."""
         for instance, fitted in self.merged.items():
-            if instance.parent is not None and not instance.active & instance.plan.root.bit:
-                instance.plan.root.finish(instance, fitted.failed)
+            root, is_new = instance.plan.root, all(each[0] != instance.plan.root.path for each in fitted.saved)
+            if instance.parent is not None and (not instance.active & root.bit or (fitted.failed and is_new)):
+                root.finish(instance, fitted.failed)
 
     def settle_shared(self) -> None:
         """Tell the readers of shared parts that have ended meanwhile."""

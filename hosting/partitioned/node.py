@@ -121,7 +121,7 @@ class Node:
             commit_interval_s=commit_interval_s, incidents=self.incidents, begin=self._begin,
             wake=lambda: self._waker.wake(at_once=True),
         )  # fmt: skip
-        self._crew = Crew(threads=threads)
+        self._crew, self._once = Crew(threads=threads), threading.Lock()
         self._writers = ThreadPoolExecutor(writers, thread_name_prefix="writer")
         self._means = Means(stores, sleep_after_s, self._writers.submit, Room(awake_max), Readers(offsets, readers))
         self._begun: tuple[Past, Sequence[tuple[str, str]]] | None = None
@@ -133,11 +133,9 @@ class Node:
         self._latecomers = Latecomers(whole, stores, self.incidents, tell=self._tell_late)
         self._beginning = Asker("beginning", lambda: begin(offsets, stores, group, sections, start))
         self._catalog: Catalog | None = None
-        self._unsaid, self._catalogs = False, 0
+        self._unsaid, self._until_ended, self._catalogs = False, False, 0
         self._list_at = self._look_at = self._lost_at = 0.0
         self._leave_until: float | None = None
-        self._until_ended = False
-        self._once = threading.Lock()
 
     @property
     def agents(self) -> Mapping[Partition, Agent]:
