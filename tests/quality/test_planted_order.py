@@ -43,10 +43,10 @@ def behind(place: Place) -> None:
 
 def checkpoints(place: Place) -> None:
     """Edits while a checkpoint is written."""
-    with pytest.MonkeyPatch.context() as patch:
-        test_edits_beside_checkpoints.test_a_kill_behind_an_edit_finds_a_state_of_one_turn(
-            "windows", False, 3, 1, patch
-        )
+    check = test_edits_beside_checkpoints.test_a_kill_behind_an_edit_finds_a_state_of_one_turn
+    for query, batch in (("windows", 3), ("windows", 7), ("groups", 7), ("windows", 1)):
+        with pytest.MonkeyPatch.context() as patch:
+            check(query, False, batch, 1, patch)
 
 
 def late(place: Place) -> None:
