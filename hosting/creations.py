@@ -7,7 +7,7 @@ query may read those before it in the same call, which is why they are known whi
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from hosting.edit import check_fits
@@ -131,9 +131,11 @@ def declare_again(evaluator: QueryEvaluator) -> None:
                 evaluator.engine.suspended.declare(name, query, policy=policy, limits=limits, clock=clock)
 
 
-def create_declared(evaluator: QueryEvaluator) -> None:
-    """Create what was declared before the start and is not there yet."""
+def create_declared(evaluator: QueryEvaluator, *, but: Container[str]) -> None:
+    """Create what was declared before the start and is not there yet, *but* for those that wait."""
     with evaluator.engine.plans.looking_once():
         for name, (query, policy, limits, clock) in evaluator.declared.items():
+            if name in but:
+                continue
             for turn in creations(evaluator, {name: query}, How(policy=policy, limits=limits, clock=clock)):
                 evaluator._create(turn)

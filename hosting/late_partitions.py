@@ -5,7 +5,8 @@ a daily batch was, it would be gone without a word. So their positions stay as t
 they appear right behind the turn that creates a query which reads their source. Before that one another says that the
 source may go on (`hosting.expecting`). Which they are is no state: a start finds the same. If a query is new or edited
 at a start, that says nothing of those that have ended and would miss them: then they stay unread until a `restart`
-names for whom they are, several together in one group of turns.
+names for whom they are, several together in one group of turns. One that is edited and would read nothing else stays
+as it ended until then: it would complete at once, with the result of an empty day.
 
 Rejected: reading them at once (nobody gets what is in them), running the queries that have ended again by ourselves
 (they would begin without state, and whoever reads their streams was told of the end), and refusing the start (the other
@@ -15,7 +16,7 @@ sources have nothing to do with it).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -134,6 +135,29 @@ def begins(engine: QueryEngine, name: str) -> bool:
     """Whether a query that has ended is declared as another one."""
     there, turn = engine.standing[name], engine.suspended.declared.get(name)
     return turn is not None and there.status != RUNNING and not is_same(engine, there, turn)
+
+
+def held_back(evaluator: QueryEvaluator) -> dict[str, str]:
+    """Return which edited queries wait for a restart, each with the source of which nothing is let in before that."""
+    engine, late = evaluator.engine, evaluator.intake.late
+    held = {name: each for each in sorted(late.shut) for name in missing(engine, each) if begins(engine, name)}
+    while True:
+        left = {name: each for name, each in held.items() if has_nothing_else(evaluator, name, held)}
+        if left == held:
+            return held
+        held = left
+
+
+def has_nothing_else(evaluator: QueryEvaluator, name: str, held: Collection[str]) -> bool:
+    """Whether all that the query *name* reads, as it is declared, has ended, and more of it is to come."""
+    engine, late = evaluator.engine, evaluator.intake.late
+    plan: Plan = engine.suspended.declared[name].code
+    read = {query_of(each) for each in plan.sources}
+    over = {each for each in read if each in held or (each in evaluator.intake.sources and late.end_of(each))}
+    stays = {each for each in read - over if each in engine.standing and not begins(engine, each)}
+    over |= {each for each in stays if engine.standing[each].status != RUNNING}
+    is_known = not any(selects(node) for node in plan.walk())
+    return is_known and read == over and not read.isdisjoint({*late.shut, *held})
 
 
 def missing(engine: QueryEngine, source: str) -> list[str]:

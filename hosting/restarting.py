@@ -16,7 +16,7 @@ from hosting.afresh import afresh_told
 from hosting.causes import in_reading_order
 from hosting.creations import create_declared
 from hosting.cycles import there_are
-from hosting.late_partitions import shut_for_some, take_create
+from hosting.late_partitions import held_back, shut_for_some, take_create
 from hosting.standing import FAILED, Standing
 from hosting.turn import Create, Dispose
 from reliable_rx.errors import QueryDisposed, QueryRefused
@@ -50,7 +50,10 @@ def restart(evaluator: QueryEvaluator, names: Sequence[str]) -> None:
 def begin_declared(evaluator: QueryEvaluator) -> None:
     """Create what was declared before the start, and run those again that had failed with what begins anew."""
     with shut_for_some(evaluator):
-        create_declared(evaluator)
+        held = held_back(evaluator)
+        for name, source in held.items():
+            LOG.warning("query %r was edited and waits for a restart, as what is new in %r does", name, source)
+        create_declared(evaluator, but=held)
         follow(evaluator, starting=True)
 
 

@@ -36,7 +36,7 @@ def rewind(evaluator: QueryEvaluator, positions: Mapping[tuple[str, str], int]) 
             evaluator.engine.failures.pop(source, None)
         for appeared in evaluator.intake.appeared():  # what has come behind an end that is none any more
             evaluator._take(appeared)
-        create_declared(evaluator)
+        create_declared(evaluator, but=())
         evaluator.checkpoint(full=True)
 
 

@@ -506,6 +506,31 @@ def test_what_a_start_begins_takes_nothing_from_those_that_have_ended(
     assert not world.told()
 
 
+@pytest.mark.parametrize("was", ("completed", "failed"))
+@pytest.mark.parametrize("how", ("clean", "killed"))
+def test_an_edited_query_that_would_read_nothing_waits_for_its_restart(was: str, how: str, tmp_path: Path) -> None:
+    """No result of an empty day is written before: it and what reads it stay as they ended, whatever runs beside it."""
+    world = World(tmp_path, "files", was, others={"other": OTHERS["other"], "running": n.merge(m).map(str)})
+    world.queries |= {"sums": n.sum(), "behind": rx.source("sums").to_list()}
+    world.again("clean")
+    world.settle()
+    before = world.evaluator.query("q").emitted
+    world.come("late", LATE)
+    world.queries |= {"q": n.map(mended).to_list(), "sums": n.map(mended).sum()}
+    world.queries |= {"behind": rx.source("sums").map(mended).to_list(), "running": n.merge(m).map(repr)}
+    for _ in range(2):
+        world.again(how)
+        world.settle()
+        assert world.is_unread
+        assert (world.values("sums"), world.values("behind")) == ([6], [[6]])
+        assert world.evaluator.query("q").emitted == before
+        assert world.evaluator.query("running").status == "running"
+    world.evaluator.restart("q", "other", "sums", "behind")
+    world.settle()
+    assert (world.values("sums"), world.values("behind"), world.values("q")[-1]) == ([6, 90], [[6], [90]], LATE)
+    assert not world.told()
+
+
 def test_a_query_over_two_sources_ties_what_has_come_to_them() -> None:
     """Begun again it reads both: so each message names all who would miss the one or the other."""
     store, lists = MemoryStore(), {"a": FIRST}
