@@ -60,6 +60,8 @@ class SourceDefinitions:
         self.data: dict[str, str] = {}
         """Those that have read turns again with other data, with a sentence that says so."""
         self.positions = SourcePositions(evaluator)
+        self._compared = set[str]()
+        """The sources of which it is known that positions mean what they meant when they were stored."""
 
     def recovered(self, meta: Mapping[str, Any]) -> None:
         """Take what a checkpoint has, and look what is declared now.
@@ -69,7 +71,12 @@ class SourceDefinitions:
         self.read = self._read(anew=self.is_first)
         self._know(meta.get("definitions", {}))
         read = {source for (source, _), at in meta["positions"].items() if at}
-        self.positions.check(self, read | {source for source, _ in meta["ended"]})
+        self._compare(read | {source for source, _ in meta["ended"]})
+
+    def _compare(self, read: set[str]) -> None:
+        """*Raises* `NondeterminismDetected` if positions of what has been *read* mean other records."""
+        self.positions.check(self, read - self._compared)
+        self._compared |= read
 
     def _read(self, *, anew: bool = False) -> dict[str, Reading]:
         found = {name: reading_of(source, anew=anew) for name, source in self.evaluator.intake.sources.items()}
@@ -82,15 +89,18 @@ class SourceDefinitions:
         self.changed = {name: each for name, each in found.items() if each is not None}
 
     def check(self, stored: Mapping[str, Any], entries: Iterable[Sequence[Any]], first: int, last: int) -> None:
-        """*Raises* `NondeterminismDetected` if a strict evaluator would read one of *entries* with other code.
+        """*Raises* `NondeterminismDetected` if a strict evaluator would read one of *entries* otherwise than they were.
 
         *stored*: what is stored with them, if they are the first of a run.
         """
         if stored:
             self._know(stored)
+        read = dict.fromkeys(entry[1] for entry in entries if entry[0] in READ)
+        if not self._compared.issuperset(read):  # by a run that was killed before its first checkpoint
+            self._compare({*read})
         if not self.changed:
             return
-        for name in dict.fromkeys(entry[1] for entry in entries if entry[0] in READ):
+        for name in read:
             there = self.changed.get(name)
             if there is None:
                 continue
