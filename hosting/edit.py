@@ -22,6 +22,7 @@ from reliable_rx.errors import QueryRefused, described
 from reliable_rx.event_time import clock_id
 from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
+from reliable_rx.names import query_of
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.refitting import Fitted
 from reliable_rx.replaced import are_any, going_over
@@ -252,9 +253,18 @@ READ_ANEW = "to have that read anew, declare it as a source of another name and 
 
 
 def has_ended(engine: QueryEngine, standing: Standing) -> bool:
-    """Whether all sources of a query were read to their end."""
+    """Whether all that a query reads is over: sources were read to their end, queries have ended."""
     names = standing.plan.sources
-    return bool(names) and all(name in engine.live and engine.end_of(name) is not None for name in names)
+    return bool(names) and all(
+        engine.end_of(name) is not None if name in engine.live else bool(ended_queries(engine, [name]))
+        for name in names
+    )
+
+
+def ended_queries(engine: QueryEngine, names: Iterable[str]) -> list[str]:
+    """Return which of *names* are streams of queries that have ended, by query."""
+    read = {query_of(name) for name in names} & engine.standing.keys()
+    return sorted(name for name in read if engine.standing[name].status != RUNNING)
 
 
 def begun_afresh(engine: QueryEngine, before: Standing | Suspended, after: Standing) -> Report:
@@ -265,7 +275,9 @@ def begun_afresh(engine: QueryEngine, before: Standing | Suspended, after: Stand
         f"notification of its end, and what came since is not read again"
     )
     if has_ended(engine, after):
-        note += f"; it completes at once, since what it reads has ended: {READ_ANEW}"
+        queries = ended_queries(engine, after.plan.sources)
+        way = f"run it again in one call with {', '.join(map(repr, queries))}" if queries else READ_ANEW
+        note += f"; it completes at once, since what it reads has ended: {way}"
     if isinstance(before, Standing) and (differs := note_of(engine, before, after)):
         note += f"; {differs}"
     return Report(fresh=[node.path for node in after.plan.slots], note=note)

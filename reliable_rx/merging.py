@@ -7,10 +7,12 @@ at all (operators that are new would never have begun).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from reliable_rx.branch_code import feeding
 from reliable_rx.giving_up import drop_group
 from reliable_rx.hub import connect, subject_of_hub
 from reliable_rx.query import HubLeaf
@@ -75,10 +77,13 @@ def start_afresh(
     """Start *instance*, and what had begun later when *active* was saved.
 
     So *new* is started: inputs of operators which that may have ended at once though they go on. What those of the
-    *kept* emit and end with that ran is heard by nobody behind them: it was before, and they go on.
+    *kept* emit and end with that ran is heard by nobody behind them: it was before, and they go on. Nor is what comes
+    first of all (`start_with`) where something stands before it that goes on with its state.
     """
     ran = [node for node in kept if active[node.path]]
     mute = sum(node.bit for node in ran if not (node.linear or node.leaf or node.yields_inner or node.op.is_hub))
+    begun = sum(node.bit for node in ran if node.slot >= 0)
+    mute |= sum(node.bit for node in instance.plan.nodes if node.op.adds_others and node.mask & begun)
     instance.detached |= mute
     try:
         _start_afresh(instance, active, saved, new)
@@ -109,11 +114,18 @@ def subscribe_at_once(instance: Instance, last: PlanNode | None = None) -> None:
 
 
 def fire_due(instance: Instance, node: PlanNode) -> None:
-    """Let *node*, if it reads anything, do what it has to do now."""
+    """Let *node*, if it reads anything, do what it has to do now: if nobody hears it, all until it subscribes."""
+    while due := due_of(instance, node):
+        for tag in due:
+            instance.cancel_timer(node, tag)
+            instance.fire(node, tag)
+        if instance.active & node.mask & ~node.bit or not instance.detached & node.bit:
+            break
+
+
+def due_of(instance: Instance, node: PlanNode) -> list[Hashable]:
     timers = (instance.timers or {}).get(node.index, {}) if node.inputs else {}
-    for tag in [tag for tag, timer in timers.items() if timer[0] <= instance.world.now(node)]:
-        instance.cancel_timer(node, tag)
-        instance.fire(node, tag)
+    return [tag for tag, timer in timers.items() if timer[0] <= instance.world.now(node)]
 
 
 def connect_shared(instance: Instance, active: dict[str, int], saved: Signature) -> None:
@@ -135,11 +147,22 @@ def start_later(instance: Instance, active: dict[str, int], saved: Signature) ->
         if names.get(node.path) != node.op.name or not active[node.path]:
             continue
         fire_due(instance, node)  # what begins by itself is not subscribed twice
-        for port, first in enumerate(node.inputs[1:], 1):
+        for port, first in enumerate(node.inputs):
             side = f"{node.path}:{port}/"
-            if not instance.active & first.mask and any(active[path] for path in active if path.startswith(side)):
+            ran = (path for path in active if path.startswith(side)) if port else kept_before(first, names)
+            if not instance.active & first.mask and any(active[path] for path in ran):
                 instance.subscribe(first)
                 subscribe_at_once(instance, first)
+
+
+def kept_before(last: PlanNode, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield the paths of what is kept up to *last*, through shared parts."""
+    waiting = [last]
+    while waiting:
+        at = waiting.pop()
+        waiting += feeding(at)
+        if names.get(at.path) == at.op.name:
+            yield at.path
 
 
 def connect_kept(instance: Instance) -> list[HubSubject]:
@@ -290,9 +313,13 @@ def take_places(instance: Instance, orders: dict[str, int]) -> None:
         if reads_inner(leaf):
             remember_order(instance, leaf, order)
             subject = subject_of(instance, leaf)
-            subject.subscribers = [
-                (order, *each[1:]) if each[1] is instance and each[2] is leaf else each for each in subject.subscribers
-            ]
+            subject.subscribers = sorted(
+                (
+                    (order, *each[1:]) if each[1] is instance and each[2] is leaf else each
+                    for each in subject.subscribers
+                ),
+                key=itemgetter(0),
+            )
         else:
             instance.world.unsubscribe(instance, leaf)
             instance.world.resume(instance, leaf, order)

@@ -180,16 +180,18 @@ def matched(before: Sequence[Reads], today: Sequence[Reads], codes: Codes | None
     ((0, 1), (1, 0))
     >>> matched([a, a], [a, a, a]), matched([a, a], [a, a, a], (["x", "y"], ["z", "x", "y"]))
     ((None, None, None), (None, 0, 1))
+    >>> matched([a, c], [(("a", "b"), 4, False), c]), matched([a, c], [(("b", "a"), 4, False), c])
+    ((0, 1), (None, 1))
     """
     found: dict[int, int] = {}
     if codes is not None:
         pair(found, *codes)
     pair_unique(found, [each[:2] for each in before], [each[:2] for each in today])
-    if len(before) == len(today) and all(port == old for port, old in found.items()):
-        for port, (known, now) in enumerate(zip(before, today, strict=True)):
-            if sources(known) == sources(now):
-                found.setdefault(port, port)
-    pair_unique(found, [*map(sources, before)], [*map(sources, today)])
+    for what in (sources, begins_with):
+        was, is_now = [*map(what, before)], [*map(what, today)]
+        if len(before) == len(today) and all(port == old for port, old in found.items()):
+            pair_in_place(found, was, is_now)
+        pair_unique(found, was, is_now)
     for port, (known, now) in enumerate(zip(before, today, strict=False)):
         if port not in found and port not in found.values() and known[2] and now[2] and known[:1] != now[:1]:
             found[port] = port
@@ -198,6 +200,19 @@ def matched(before: Sequence[Reads], today: Sequence[Reads], codes: Codes | None
 
 def sources(reads: Reads) -> frozenset[str]:
     return frozenset(reads[0])
+
+
+def begins_with(reads: Reads) -> Any:
+    """Return the source that the chain of an input begins with; what is made there is like no other."""
+    first = reads[0][0] if reads[0] else "("
+    return object() if first.startswith("(") else first
+
+
+def pair_in_place(found: dict[int, int], before: Sequence[Any], today: Sequence[Any]) -> None:
+    """Pair the inputs that are left with what was in the same place, where that is the same."""
+    for port, (known, now) in enumerate(zip(before, today, strict=True)):
+        if known == now and port not in found.values():
+            found.setdefault(port, port)
 
 
 def pair(found: dict[int, int], before: Sequence[str], today: Sequence[str]) -> None:

@@ -240,7 +240,8 @@ class DelaySubscription(Stage, name="delay_subscription"):
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         if port == 1:
             cx.unsubscribe(1)
-            cx.subscribe(0)
+            if not cx.runs(0):  # it does where an edit has put us behind what runs
+                cx.subscribe(0)
             return
         state = cx.state
         state.queue.append(tuple(values))

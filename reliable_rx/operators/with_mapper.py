@@ -63,7 +63,8 @@ class DelayWithMapper(Stage, name="delay_with_mapper"):
 
     @staticmethod
     def _begin(cx: Context) -> None:
-        cx.subscribe(0)
+        if not cx.runs(0):  # it does where an edit has put us behind what runs
+            cx.subscribe(0)
         cx.unsubscribe(1)
 
     def on_completed(self, cx: Context, port: int) -> None:
