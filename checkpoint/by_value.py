@@ -38,6 +38,8 @@ from reliable_rx.reach import (
     plain_function,
 )
 
+CANNOT_GO = (pickle.PicklingError, AttributeError, TypeError, RecursionError)
+
 
 def encode_query(value: Any) -> bytes:
     """Turn a query, or what else holds functions of the user's, into bytes that keep them as they are now.
@@ -51,8 +53,17 @@ def encode_query(value: Any) -> bytes:
     """
     try:
         return _encoded(value)
-    except (pickle.PicklingError, AttributeError, TypeError, RecursionError):
+    except CANNOT_GO:
         return wrapped(_by_name(value))  # some function reaches what only its own module can have
+
+
+def goes_by_value(value: Any) -> bool:
+    """Whether `encode_query` keeps the functions in *value* as they are, and not by their names."""
+    try:
+        _encoded(value)
+    except CANNOT_GO:
+        return False
+    return True
 
 
 def _by_name(value: Any) -> bytes:

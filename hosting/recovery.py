@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from checkpoint.by_value import goes_by_value
 from checkpoint.code import OtherCode
 from checkpoint.codec import decode
 from checkpoint.store import Recovered
@@ -207,7 +208,8 @@ def changed_code(evaluator: QueryEvaluator, queries: Sequence[str]) -> list[str]
     for name in queries:
         standing = engine.standing.get(query_of(name))
         if standing is not None and engine.plans.has_changed(standing.plan):
-            found |= by_name(standing.plan.query)
+            query = standing.plan.query
+            found |= by_name(query, functions=not goes_by_value(query))
     with evaluator.inside:
         return sorted(found.union(evaluator.redefinitions.classes.changed()))
 

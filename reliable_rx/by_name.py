@@ -23,8 +23,11 @@ from reliable_rx.reach import (
 )
 
 
-def by_name(node: Any) -> set[str]:
-    """Name what a plan reaches of the user's that goes by name into a store: classes, and data that is no constant."""
+def by_name(node: Any, *, functions: bool = False) -> set[str]:
+    """Name what a plan reaches of the user's that goes by name into a store: classes, and data that is no constant.
+
+    So do its *functions* if one of them holds what cannot be stored (a lock, a connection).
+    """
     known: dict[int, Any] = {}
     names = set[str]()
     waiting = [node]
@@ -37,6 +40,8 @@ def by_name(node: Any) -> set[str]:
         if is_a(at, type) and is_own(at):
             names.add(f"{module_of(at)}.{at.__qualname__}")
         elif is_a(at, FunctionType) and is_own(at):
+            if functions:
+                names.add(f"{module_of(at)}.{at.__qualname__}")
             names.update(f"{each.space.get('__name__')}.{each.key}" for each in found(at) if _is_data(at, each))
     return names
 

@@ -15,6 +15,8 @@ from importlib.util import find_spec, resolve_name
 from types import CodeType, FunctionType, ModuleType, TracebackType
 
 OURS = frozenset(("reliable_rx", "checkpoint", "hosting", "spark_bridge"))
+BESIDE_US = frozenset(("cloudpickle", "reactivex", "typing_extensions"))
+"""What we are installed with, be it in a folder of another name (`pip install --target`)."""
 INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -39,7 +41,7 @@ def _is_own(name: str, file: str | None) -> bool:
 
 def may_be_own(name: str) -> bool:
     top = name.partition(".")[0]
-    return top not in OURS and (top not in sys.stdlib_module_names or top == "__main__")
+    return top not in OURS | BESIDE_US and (top not in sys.stdlib_module_names or top == "__main__")
 
 
 def own_frame(error: BaseException) -> TracebackType | None:

@@ -264,6 +264,18 @@ class Rate:
 QUERY = host(Rate.times)""",
 }
 BY_NAME = {
+    "a function that holds a lock": """
+import threading
+def locked(function):
+    lock = threading.Lock()
+    @functools.wraps(function)
+    def held(x):
+        with lock:
+            return function(x)
+    return held
+@locked
+def price(x): return x * @
+QUERY = host(lambda x: price(x))""",
     "a long table": """
 RATES = {each: each * @ for each in range(1500)}
 QUERY = host(lambda x: RATES[x])""",

@@ -48,7 +48,8 @@ def interpreters() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the packages that any interpreter can import."""
-    folder = tmp_path_factory.mktemp("packages")
+    folder = tmp_path_factory.mktemp("packages") / "site-packages"  # where the user's modules are not
+    folder.mkdir()
     for each in (reactivex, cloudpickle):
         (folder / each.__name__).symlink_to(Path(str(each.__file__)).parent)
     (folder / "typing_extensions.py").symlink_to(str(typing_extensions.__file__))
