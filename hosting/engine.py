@@ -157,12 +157,12 @@ class QueryEngine(Delivery, TimeMoves):
 
     def continue_ids(self, name: str, next_id: int) -> None:
         """Let the ids of *name* go on at *next_id*."""
-        standing = self.standing.get(name)
-        if standing is None:
+        found = self.standing.get(name) or self.suspended.get(name)
+        if found is None:
             self.retired.put(name, next_id)
         else:
-            self.touch(standing)
-            standing.emitted = next_id
+            self.touch(found)
+            found.emitted = next_id
 
     @runs_queries
     def take(self, turn: Turn) -> list[Output]:

@@ -82,6 +82,10 @@ class Suspended:
     def emitted(self) -> int:
         return self.top.emitted
 
+    @emitted.setter
+    def emitted(self, next_id: int) -> None:
+        self.top = self.top._replace(emitted=next_id)
+
     @property
     def error(self) -> Exception | None:
         return self.top.error
