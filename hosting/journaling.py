@@ -141,9 +141,9 @@ def nondeterminism(
     names = ", ".join(repr(name) for name in queries)
     if changed:
         why = (
-            f"{', '.join(changed)} may have changed since, and go by name (functions and constants are stored; classes, "
-            f"other objects and functions that hold what cannot be stored, as a lock, are not): put the old code back, "
-            f"start, stop cleanly, and change it then, or run with strict=False (App(strict=False)) to go on with what "
+            f"{', '.join(changed)} may have changed since, and go by name (functions and constants are stored; "
+            f"classes, other objects and functions that hold what cannot be stored, as a lock, are not): put the old "
+            f"code back, start, stop cleanly, and change it then, or run with strict=False (App(strict=False)) to go on with what "
             f"the replay gave"
         )
     elif data:
