@@ -143,8 +143,8 @@ def nondeterminism(
         why = (
             f"{', '.join(changed)} may have changed since, and go by name (functions and constants are stored; "
             f"classes, other objects and functions that hold what cannot be stored, as a lock, are not): put the old "
-            f"code back, start, stop cleanly, and change it then, or run with strict=False (App(strict=False)) to go on with what "
-            f"the replay gave"
+            f"code back, start, stop cleanly, and change it then, or run with strict=False (App(strict=False)) to go "
+            f"on with what the replay gave"
         )
     elif data:
         way = "run with strict=False (App(strict=False)) to go on with what the replay gave"
