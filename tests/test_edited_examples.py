@@ -129,6 +129,8 @@ def test_windows_by_a_timer_begin_anew_at_the_edit() -> None:
 
 
 PREFIX = [("a", 1), ("b", 10), ("c", 100), ("a", 2)]
+READ_FIRST = [("c", 101), ("a", 3), ("c", 102)], [3]
+"""What comes while the first input is being read, and what passes."""
 INPUTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...], list[Any], list[Any]]] = {
     "a merge with one more": (rx.merge, (a, b), (a, b, c), [("a", None), ("b", None), ("c", 101)], [101]),
     "a merge with one fewer": (rx.merge, (a, b, c), (a, b), [("c", 101), ("a", None), ("b", 11)], [11]),
@@ -141,6 +143,10 @@ INPUTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...], li
     "the latest, exchanged": (rx.combine_latest, (a, b), (b, a), [("b", 11)], [(11, 2)]),
     "one that had won goes on": (rx.amb, (a, b), (c, b, a), [("b", 11), ("a", 3)], [3]),
     "one that had won is no more": (rx.amb, (a, b), (c, b), [("b", 11), ("c", 101)], [11]),
+    "the last of each, exchanged": (rx.fork_join, (a, b), (b, a), [("a", 3), ("a", None), ("b", None)], [(10, 3)]),
+    "what is read first, of several": (rx.concat, (a, b), (a, c), *READ_FIRST),
+    "what is caught first, of several": (rx.catch, (a, b), (a, c), *READ_FIRST),
+    "what is resumed first, of several": (rx.on_error_resume_next, (a, b), (a, c), *READ_FIRST),
     "what is being read": (rx.concat, (a, b), (c, a, b), [("c", 101), ("a", 3), ("a", None), ("b", 11)], [3, 11]),
 }
 
