@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -27,6 +28,21 @@ N: Any = rx.source("n")
 M: Any = rx.source("m")
 Function = Callable[..., Any]
 Build = Callable[[Any, Function], Any]
+
+
+@dataclass(frozen=True)
+class Cents:
+    n: int = 0
+
+
+@dataclass(frozen=True)
+class Euros:
+    """Its fields are those of `Cents`, and it raises where that does not."""
+
+    n: int = 0
+
+    def __post_init__(self) -> None:
+        float(self.n)
 
 
 def shared(n: Any, build: Callable[[Any], Any]) -> Any:
@@ -56,6 +72,7 @@ REFUSED: dict[str, Build] = {
     "one function, other arguments": lambda n, f: (lambda g: n.scan(g, 0).zip(n.scan(g, 1)))(
         lambda total, x: total + f(x)
     ),
+    "classes that are alike": lambda n, f: n.map(Cents).zip(n.map(Euros)),
     "one function twice": lambda n, f: n.map(f).zip(n.map(f).map(f)),
 }
 
