@@ -7,6 +7,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple, get_overloads
 
 import pytest
@@ -194,3 +195,27 @@ BUILTIN: list[Callable[..., Any]] = [str, int, float, abs, len, max, min, print,
 def test_builtins_are_taken(function: Callable[..., Any]) -> None:
     """What is written in C may say anything of its arguments, or nothing."""
     create(rx.source("n").map(function).scan(function).flat_map(function))
+
+
+@dataclass(frozen=True)
+class Around:
+    """A user's function of one argument that holds one of seven."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, value: Any) -> Any:
+        return value
+
+
+@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize("operator", ["partition", "partition_indexed"])
+def test_both_halves_of_a_partition_are_looked_at(operator: str, half: int) -> None:
+    """The half of what does not pass asks the predicate, too, and says no more of it than that it is the opposite."""
+    divide = getattr(ops, operator)
+    with pytest.raises(QueryRefused, match=r"is called with .* but seven"):
+        create(divide(seven)(rx.source("n"))[half])
+
+
+def test_what_an_object_of_the_users_holds_is_its_own_matter() -> None:
+    """An object that can be called is judged by how it is called, whatever functions are in its fields."""
+    create(rx.source("n").map(Around(seven)))
