@@ -157,6 +157,17 @@ def test_streams_beside_the_query_end_with_it() -> None:
     assert not host.evaluator.engine.standing
 
 
+def test_what_is_no_query_is_named_as_what_it_is() -> None:
+    """Who disposes of a stream beside a query is told of the query; beside none that is there, of those that are."""
+    host = Host()
+    host.evaluator.create("q", rx.source("n"))
+    with pytest.raises(KeyError, match=r"'q\.late' is a stream beside 'q' and no query: name 'q'"):
+        host.evaluator.dispose("q.late")
+    with pytest.raises(KeyError, match=r"no query is called 'gone\.late'; .*q"):
+        host.evaluator.dispose("gone.late")
+    assert [*host.evaluator.engine.standing] == ["q"]
+
+
 @pytest.mark.parametrize("kind", ["lines", "table"])
 def test_sinks_go_on_behind_the_end(kind: str, tmp_path: Path) -> None:
     """What is created under the name of a disposed query is written behind its end, once, over crashes and restarts."""

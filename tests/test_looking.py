@@ -141,3 +141,14 @@ def test_streams_beside_queries_are_no_queries(tmp_path: Path) -> None:
         assert status is not None
         counts.append((status["queries"], 1))
     assert counts == [(2, 1)] * 4
+
+
+def test_a_stream_that_is_not_there_is_told_from_a_source() -> None:
+    """Who asks for a stream by the name of a source is told so; who mistypes a name is told which there are."""
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.source("n", ListSource([0]))
+        evaluator.create("query", rx.source("n"))
+        with pytest.raises(KeyError, match="'n'; that is a source, and streams are of queries"):
+            evaluator.stream("n")
+        with pytest.raises(KeyError, match="'qeury'; did you mean 'query'"):
+            evaluator.stream("qeury")

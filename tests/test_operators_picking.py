@@ -82,6 +82,17 @@ def test_every_subscription_counts_for_itself(operator: Any) -> None:
     assert first == second != []
 
 
+@pytest.mark.parametrize("pairs", [ops.zip, ops.zip_latest])
+def test_what_is_paired_ends_with_the_last_pair(pairs: Any) -> None:
+    """Of an input that has ended the element that waited is paired, and with that pair all is over."""
+    said: list[Any] = []
+    numbers: Subject[int] = Subject()
+    rx.of("a").pipe(pairs(numbers)).subscribe(said.append, on_completed=lambda: said.append("completed"))
+    for n in range(2):
+        numbers.on_next(n)
+    assert said == [("a", 0), "completed"]
+
+
 def test_find_is_given_the_sequence_itself() -> None:
     """The predicate gets the very observable that was piped, a query if it was one, its sources bound if they are."""
     given: list[Any] = []
@@ -94,6 +105,14 @@ def test_find_is_given_the_sequence_itself() -> None:
     rx.source("n").pipe(ops.map(), search).bind(n=reactivex.of(1)).subscribe()
     assert given[:2] == [plain, query]
     assert given[2].run() == 1
+
+
+@pytest.mark.parametrize("build", [ops.find, ops.find_index])
+def test_find_counts_the_elements(build: Any) -> None:
+    """The predicate is given the place of each element, from 0 on, as `enumerate` gives it."""
+    given: list[Any] = []
+    rx.of(*"abcd").pipe(build(lambda x, i, source: given.append((i, x)))).subscribe()
+    assert given == list(enumerate("abcd"))
 
 
 def test_queries_that_find_share_a_plan() -> None:
