@@ -2,11 +2,12 @@
 
     make mutants ARGS="--count 300 --seed 1"
 
-First the fast and the commit lane run once, with a record of which test calls which function. Then each mutant is
-written into a copy of the tree, and the tests that call its function run there, those of the fast lane first, the
-quickest first, until one fails that passes without the mutant. A run that takes ten times as long as it should, or more
-memory than a test may, has failed. A mutant that survives all is printed with its key; `explained.toml` has the keys of
-those that change nothing a user could see. The last line says how many of the others were noticed.
+First the fast and the commit lane run once, and the rows that the fast one leaves out, with a record of which test
+calls which function. Then each mutant is written into a copy of the tree, and the tests that call its function run
+there, those of the fast lane first, the quickest first, until one fails that passes without the mutant. A run that
+takes ten times as long as it should, or more memory than a test may, has failed. A mutant that survives all is printed
+with its key; `explained.toml` has the keys of those that change nothing a user could see. The last line says how many
+of the others were noticed.
 
 It takes a night, and can be stopped: the record and all verdicts are kept in `.mutation/`, and the next call goes on.
 The sample is drawn by the digest of each mutant's key, so that an edit changes little of it.
@@ -30,7 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mutants import Mutant, every_mutant
-from suite import Suite, Wave, recorded
+from suite import LANES, Suite, Wave, recorded
 from trees import ROOT, TIMED_OUT, changed, copy_of_tree, pytest
 from verdicts import Verdict, Verdicts
 
@@ -98,7 +99,7 @@ class Judge:
         names = tree / "mutation-tests.txt"
         names.write_text("\n".join(tests))
         return pytest(
-            tree, "-n", "0", "-x", "-m", wave.lane, "--timeout", str(TEST_S_MAX), f"@{names}",
+            tree, "-n", "0", "-x", *LANES[wave.lane], "--timeout", str(TEST_S_MAX), f"@{names}",
             timeout_s=RUN_S_MIN + RUN_SLOWER * wave.seconds,
         )  # fmt: skip
 

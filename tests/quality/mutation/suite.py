@@ -1,4 +1,4 @@
-"""The tests of the fast and the commit lane by the functions that they call, recorded once and kept.
+"""The tests that .ci/run plays at each commit by the functions that they call, recorded once and kept.
 
 The record is brought up to date by what has come and gone since: tests that are new are run once to see what they call,
 those that are no more are left out. Tests that fail without a mutant are not in it, since they say nothing.
@@ -17,7 +17,8 @@ from calls import LISTED, TO, read
 from mutants import Mutant
 from trees import copy_of_tree, pytest
 
-LANES = ("not slow", "commit")
+LANES = {"not slow": ("-m", "not slow"), "the rest": ("-m", "not slow", "--rest"), "commit": ("-m", "commit")}
+"""The fast lane, the other rows of its tests, and the commit lane: how each is run as a whole."""
 WAVES_S = (5.0, 30.0, 120.0, float("inf"))
 """The tests of a mutant run in waves of about this length, the quickest first: most mutants die in the first."""
 PLUGIN = "tests.quality.mutation.calls"
@@ -82,7 +83,7 @@ def recorded(kept: Path, workers: int) -> Record:
                 names = Path(folder, "new.txt")
                 names.write_text("\n".join(new))
                 which = [f"@{names}"] if known else []
-                pytest(tree, "-n", str(workers), "-p", PLUGIN, "-m", lane, *which, **{TO: str(to)})
+                pytest(tree, "-n", str(workers), "-p", PLUGIN, *LANES[lane], *which, **{TO: str(to)})
                 known = read(to)
             record[lane] = {test: known[test] for test in tests if test in known}
     return record
@@ -90,7 +91,7 @@ def recorded(kept: Path, workers: int) -> Record:
 
 def listed(tree: Path, lane: str, to: Path) -> list[str]:
     """Return the names of all tests of a lane."""
-    code, output = pytest(tree, "-n", "0", "--collect-only", "-p", PLUGIN, "-m", lane, **{TO: str(to)})
+    code, output = pytest(tree, "-n", "0", "--collect-only", "-p", PLUGIN, *LANES[lane], **{TO: str(to)})
     if code != 0:
         raise SystemExit(f"the tests cannot be listed:\n{output}")
     tests: list[str] = json.loads((to / LISTED).read_text())
