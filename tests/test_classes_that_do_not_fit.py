@@ -48,6 +48,9 @@ PLACES: dict[str, Callable[[Any], Any]] = {
     "a group": lambda n: n.group_by(lambda x: x % 2).flat_map(
         lambda group: group.map(made).scan(lambda least, each: min(least, each, key=price)).map(price)
     ),
+    "a sequence inside": lambda n: n.flat_map(
+        lambda x: rx.of(x).concat(rx.never()).map(made).scan(lambda least, each: min(least, each, key=price)).map(price)
+    ),
     "a key": lambda n: n.group_by(made).flat_map(lambda group: group.count()),
     "beside a function": lambda n: n.scan(lambda _, x: lambda: x, None).map(lambda f: made(f())).pairwise().map(len),
     "with a function": lambda n: n.scan(lambda _, x: (lambda: x, made(x)), None).map(lambda pair: pair[0]()),
