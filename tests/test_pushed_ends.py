@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -176,3 +177,19 @@ def test_an_input_that_has_ended_has_nothing_to_tell(tmp_path: Path) -> None:
             with evaluator:
                 evaluator.run()
                 assert told(evaluator) == []
+
+
+@pytest.mark.parametrize("at", ["journal", "checkpoint"])
+def test_nothing_is_accepted_that_nobody_would_read(at: str) -> None:
+    """Where the journal or a checkpoint has failed a push is refused at once, before the loop has told of it."""
+    evaluator, pushed = hosted(MemoryStore())
+    evaluator.start()
+    worker = evaluator.journal_worker if at == "journal" else evaluator.checkpointer.worker
+    assert pushed.on_next(1) == 0
+    worker.submit(lambda: 1 // 0)
+    until = time.monotonic() + 60.0
+    while worker.failure is None and time.monotonic() < until:
+        time.sleep(0.001)
+    with pytest.raises(TooLate, match=r"would be read by nobody, since this evaluator has failed with ZeroDivision"):
+        pushed.on_next(2)
+    evaluator.abandon()

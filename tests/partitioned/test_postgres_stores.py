@@ -16,6 +16,7 @@ from checkpoint.postgres import PostgresStore
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.postgres_stores import PostgresStores
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition
+from hosting.store_commands import command_on
 from reliable_rx.errors import CheckpointRefused, LeaseLost, StoreOwned, StoreUnavailable
 from reliable_rx.testing.faults import arm
 
@@ -95,6 +96,8 @@ def test_looking_and_forgetting(pair: tuple[PostgresStores, PostgresStores]) -> 
         assert reader is not None
         with reader:
             assert reader.streams() == ["out"] and reader.journal.last_turn == 1
+            whole = command_on(store, "restart", "q")  # who looks is told of the group, as who owns it is
+            assert whole is not None and whole == command_on(reader, "restart", "q")
         for stores in pair:
             with pytest.raises(StoreOwned, match="in use by process"):
                 stores.forget(JFK)
