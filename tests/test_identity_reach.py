@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import os
@@ -12,13 +13,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from checkpoint.by_value import encode_query
 from checkpoint.codec import decode
 from reliable_rx.identity import REACHES
+from reliable_rx.reach import is_constant
 
 APP = """
 import enum, json, math, re
@@ -226,3 +228,19 @@ def test_threads_agree(load: Callable[..., ModuleType]) -> None:
                 assert found == [expected] * 4
     finally:
         sys.setswitchinterval(interval)
+
+
+class Tagged(tuple[int, ...]):
+    """It may have attributes beside its items."""
+
+
+class Pair(NamedTuple):
+    first: int
+    second: Any
+
+
+def test_a_constant_has_nothing_beside_its_items() -> None:
+    """Tuples and records of data are constants; one of another class may hold what its items do not show."""
+    assert is_constant((1, 2)) and is_constant(Pair(1, (2, "a")))
+    assert not is_constant(Pair(1, object()))
+    assert not is_constant(Tagged((1, 2))) and not is_constant(ast.Name("x"))
