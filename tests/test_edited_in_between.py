@@ -78,7 +78,7 @@ def is_total(path: str) -> bool:
 ROWS = [*product(AROUND, sorted(STEPS.keys() - IS_NO_EDIT), ("put in", "taken out"))]
 
 
-@pytest.mark.parametrize(("around", "name", "edit"), every_of(80, ROWS, commits=16))
+@pytest.mark.parametrize(("around", "name", "edit"), every_of(80, ROWS, commits=32))
 def test_a_total_goes_on_whatever_comes_or_goes_behind_it(around: str, name: str, edit: str) -> None:
     """Its state is kept in every way of an edit, and is no other: what stands behind it is given the next totals."""
     without, with_it = AROUND[around](lambda query: query), AROUND[around](step(name))
