@@ -11,13 +11,18 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reliable_rx.instance import Instance, Timer
 from reliable_rx.plan import PlanNode
 from reliable_rx.waiting import wait
 
+if TYPE_CHECKING:
+    from reliable_rx.hub import Trampoline
+    from reliable_rx.stage import Cx
+
+T = TypeVar("T")
 SWEEP_MIN = 64
 
 
@@ -109,6 +114,11 @@ class Clock:
 
     wait = wait
 
+    if TYPE_CHECKING:
+        trampoline: Trampoline
+
+        def fire_bounded(self, timer: Timer, actions: int) -> None: ...
+
     def __init__(self, clock: float, immediate: deque[Timer], ordering: Ordering) -> None:
         self.clock = clock
         self.ordering = ordering
@@ -116,6 +126,8 @@ class Clock:
         self.cancel_timer = self.timers.cancel
         self.immediate = immediate
         self.in_timers, self.reach = False, clock
+        self.in_moment = False
+        """Whether something opens: what that sets going without delay comes before all else that is due."""
 
     def order(self) -> int:
         self.ordering.newest += 1
@@ -128,14 +140,56 @@ class Clock:
         return self.reach if self.in_timers else self.clock
 
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None) -> Timer:
-        clock, heap, ordering = self.clock, self.timers.heap, self.ordering
+        clock, ordering = self.clock, self.ordering
         order = ordering.newest = ordering.newest + 1
         timer: Timer = [clock if due is None else due, order, instance, node, tag]
-        if timer[0] > clock or self.in_timers or (heap and heap[0][0] <= clock and self.timers.have_due(clock)):
-            heapq.heappush(heap, timer)
+        if timer[0] > clock or (not self.in_moment and self.has_due()):
+            heapq.heappush(self.timers.heap, timer)
         else:
             self.immediate.append(timer)
         return timer
+
+    def has_due(self) -> bool:
+        """Whether something else is due at this very moment, and has waited for longer."""
+        heap = self.timers.heap
+        return self.in_timers or bool(heap and heap[0][0] <= self.clock and self.timers.have_due(self.clock))
+
+    def moment(self, opener: Cx, call: Callable[..., T], *args: Any) -> T:
+        """Call *call*, and have all happen before this returns that it sets going without delay."""
+        if self.trampoline.busy:
+            return call(*args)
+        immediate, outer = self.immediate, self.in_moment
+        others: tuple[Timer, ...] = ()
+        if immediate:
+            others = tuple(immediate)
+            immediate.clear()
+        self.in_moment = True
+        try:
+            done = call(*args)
+            if immediate:
+                self.settle_moment(opener)
+            return done
+        finally:
+            self.in_moment = outer
+            if others or immediate:
+                self.put_behind(others)
+
+    def settle_moment(self, opener: Cx) -> None:
+        actions = 0
+        while self.immediate and opener.active:
+            actions += 1
+            self.fire_bounded(self.immediate.popleft(), actions)
+
+    def put_behind(self, others: Sequence[Timer]) -> None:
+        """Let what the moment has left, as its opener has ended, wait behind *others*."""
+        left = tuple(self.immediate)
+        self.immediate.clear()
+        self.immediate.extend(others)
+        if left and not self.in_moment and self.has_due():
+            for timer in left:
+                self.timers.push(timer)
+        else:
+            self.immediate.extend(left)
 
     def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> Timer:
         timer = Resumed((due, order, instance, node, tag))

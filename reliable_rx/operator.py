@@ -16,8 +16,8 @@ apart), and a step that returns tuples (measured 1.4 times slower than appending
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.parameters import plain_settings, state_fields
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from reliable_rx.query import Query
     from reliable_rx.settings import Before
 
+T = TypeVar("T")
 TICK = "tick"
 """The tag of the timer of what ticks."""
 Fields = dict[str, Any]
@@ -268,10 +269,7 @@ class Context(Protocol):
 
     @property
     def horizon(self) -> float:
-        """The time up to which the host moves the clock at one go: what is due before it happens in this move.
-
-        Not before `now`. Un-hosted it is the scheduler's clock: a timer that runs late sees how late.
-        """
+        """The time up to which the host moves the clock at one go; un-hosted that of a scheduler, which may be late."""
 
     @property
     def active(self) -> bool:
@@ -314,6 +312,9 @@ class Context(Protocol):
         """Call `on_timer` with *tag* after what is going on now, without time passing."""
 
     def cancel(self, tag: Hashable, /) -> None: ...
+
+    def moment(self, call: Callable[..., T], /, *args: Any) -> T:
+        """Call *call*, which emits what has opened, and have all it sets going at once happen before it is fed."""
 
     def subscribe(self, port: int, /) -> None:
         """Subscribe to an input, with fresh state for all that stands before it."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.giving_up import GIVEN_UP, drop_group, give_up, is_caught
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reliable_rx.plan import Plan, PlanNode
 
 
+T = TypeVar("T")
 READ_AS_THEY_ARE = (Query, *ITERABLES)
 KNOWN = frozenset(READ_AS_THEY_ARE)
 """The same to be found by their kind: `Query` is an abstract class, and slow to ask."""
@@ -102,6 +103,9 @@ class Cx:
         instance, node = self.instance, self.node
         if instance.active & node.bit:
             instance.set_timer(node, tag, None)
+
+    def moment(self, call: Callable[..., T], *args: Any) -> T:
+        return self.instance.world.moment(self, call, *args)
 
     def cancel(self, tag: Hashable) -> None:
         self.instance.cancel_timer(self.node, tag)

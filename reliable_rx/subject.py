@@ -23,7 +23,7 @@ Subscriber = tuple[int, Any, Any]  # order, instance or None, leaf node or obser
 class Subject:
     """One live inner sequence: its owner, its key, and who reads it, in order of subscription."""
 
-    __slots__ = ("ended", "epoch", "error", "key", "node", "order", "owner", "saved", "subscribers")
+    __slots__ = ("ended", "epoch", "error", "is_over", "key", "node", "order", "owner", "saved", "subscribers")
 
     def __init__(self, owner: Instance | None, node: PlanNode | None, key: Hashable) -> None:
         self.owner = owner
@@ -35,6 +35,8 @@ class Subject:
         self.saved: Any = None
         self.ended = False
         self.error: Exception | None = None
+        self.is_over: bool | None = None
+        """While it opens, whether it is to end behind its first element; else None."""
 
     def feed(self, values: Sequence[Any]) -> None:
         """Give *values* to everyone who reads; who subscribes meanwhile, be it again, gets the next one."""

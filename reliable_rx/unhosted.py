@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from reactivex import abc
 from reactivex.disposable import Disposable, SingleAssignmentDisposable
@@ -27,9 +27,10 @@ from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.push import Entrance, Escaped, Push, Wiring, locked
 from reliable_rx.query import ForeignLeaf, Node, Query, SourceLeaf
 from reliable_rx.reading import reads_inner, subject_of, subscribe_inner
-from reliable_rx.stage import too_deep
+from reliable_rx.stage import Cx, too_deep
 from reliable_rx.subject import tell_end
 
+T = TypeVar("T")
 DEFAULTS: dict[str, Callable[[], Any]] = {
     "timeout": TimeoutScheduler.singleton,
     "current_thread": CurrentThreadScheduler.singleton,
@@ -201,6 +202,11 @@ class PlainWorld:
         if timer[2] is None:  # it ran at once, or was cancelled by what did
             timer[4].dispose()
         return timer
+
+    def moment(self, opener: Cx, call: Callable[..., T], *args: Any) -> T:
+        """Call *call*; a scheduler that has no moments does at once what is due at once, or RxPY asks no more of it."""
+        moment: Callable[..., T] | None = getattr(self.scheduler, "moment", None)
+        return call(*args) if moment is None else moment(partial(call, *args), lambda: opener.active)
 
     def cancel_timer(self, timer: Timer) -> None:
         timer[2] = None

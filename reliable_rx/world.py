@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from reliable_rx.calling import Calls
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from reliable_rx.instance import Instance
     from reliable_rx.plan import Operators, Plan, PlanNode
     from reliable_rx.query import Query
+    from reliable_rx.stage import Cx
 
+T = TypeVar("T")
 Timer = list[Any]  # due, order, instance or None, node, tag
 
 
@@ -46,6 +48,12 @@ class World(Protocol):
 
     def order(self) -> int:
         """The next number of a counter that only grows: it orders subscriptions and simultaneous timers."""
+
+    def moment(self, opener: Cx, call: Callable[..., T], /, *args: Any) -> T:
+        """Call *call*, and have all happen before this returns that it sets going without delay.
+
+        Not where a subscription is under way, which is finished first, nor once *opener* has ended.
+        """
 
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None, /) -> Timer: ...
     def cancel_timer(self, timer: Timer, /) -> None: ...

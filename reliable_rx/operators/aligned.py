@@ -43,7 +43,7 @@ class AlignedWindow(Stage, name="aligned_window"):
         for start_us in self._starts(now_us):
             span = (start_us / 1_000_000, (start_us + self.size_us) / 1_000_000)
             if span not in cx.groups():
-                cx.emit(cx.begin(span))
+                cx.moment(cx.emit, cx.begin(span))
                 before = before if before is not None and before[1] <= span[1] else None  # shorter since it was edited
         if before is None:
             self._wait(cx)

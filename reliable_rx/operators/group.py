@@ -54,20 +54,34 @@ class GroupBy(Stage, name="group_by"):
                 check_key(f"the key of {self.name}", key)
                 raise
             if group is None:
-                if self.groups_max is not None:
-                    self._make_room(cx, self.groups_max)
-                group = self.begin(cx, key)
+                self._open(cx, key, value)
                 if not cx.active:  # what came downstream has ended us
                     return
-            elif renews:
+                continue
+            if renews:
                 cx.renew(key)
             group.feed((value if element_mapper is None else element_mapper(value),))
+
+    def _open(self, cx: Context, key: Hashable, value: Any) -> None:
+        """Start the group of *key* and give it the element with which it begins."""
+        if self.groups_max is not None:
+            self._make_room(cx, self.groups_max)
+        group, element_mapper = self.begin(cx, key), self.element_mapper
+        if not cx.active:
+            return
+        try:
+            group.feed((value if element_mapper is None else element_mapper(value),))
+        finally:
+            self.begun(cx, key, group)
 
     def begin(self, cx: Context, key: Hashable) -> Any:
         """Start the group of *key*, emit it, and return what feeds it."""
         group = cx.begin(key)
-        self.emit_group(cx, key, group)
+        cx.moment(self.emit_group, cx, key, group)
         return group.subject  # type: ignore[attr-defined]
+
+    def begun(self, cx: Context, key: Hashable, group: Any) -> None:
+        """The group of *key* has had the element with which it began."""
 
     def emit_group(self, cx: Context, key: Hashable, group: Any) -> bool:
         """Emit a group; give it up and return False if its event was skipped and nothing reads it.
@@ -104,11 +118,21 @@ class GroupByUntil(GroupBy, name="group_by_until"):
     def begin(self, cx: Context, key: Hashable) -> Any:
         group = cx.begin(key)
         cx.prepare(key, group)
-        if self.emit_group(cx, key, group):
-            cx.start(key)
+        if cx.moment(self.emit_group, cx, key, group):
+            cx.moment(self.start, cx, key, group)
         else:
             cx.close(key)
         return group.subject  # type: ignore[attr-defined]
+
+    def start(self, cx: Context, key: Hashable, group: Any) -> None:
+        """Start the duration of a group, which what it sets going without delay may end: behind the first element."""
+        cx.start(key)
+        group.subject.is_over = False
+
+    def begun(self, cx: Context, key: Hashable, group: Any) -> None:
+        is_over, group.is_over = group.is_over, None
+        if is_over:
+            cx.end(key)
 
     def on_unopened(self, cx: Context, key: Hashable) -> None:
         cx.end(key)
@@ -118,7 +142,11 @@ class GroupByUntil(GroupBy, name="group_by_until"):
 
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
         cx.close(key)
-        cx.end(key)
+        group = cx.groups().get(key)
+        if group is not None and group.is_over is False:
+            group.is_over = True
+        else:
+            cx.end(key)
 
     def on_inner_refused(self, cx: Context, key: Hashable) -> None:
         """A group that has no duration is given up with it, and begins again with the next event of its key."""

@@ -132,7 +132,7 @@ class GroupJoin(Lasting, name="group_join"):
     @staticmethod
     def _take_left(cx: Context, number: int, value: Any) -> None:
         rights, inner = list(cx.state.rights.values()), cx.project((LEFT, value))
-        cx.emit((value, cx.begin(number)))
+        cx.moment(cx.emit, (value, cx.begin(number)))
         cx.feed(number, rights)
         cx.open((LEFT, number), (LEFT, value), inner)
 

@@ -36,7 +36,7 @@ def open_window(cx: Context) -> Any:
     key = cx.state.next_key
     cx.state.next_key = key + 1
     window = cx.begin(key)
-    cx.emit(window)
+    cx.moment(cx.emit, window)
     return window
 
 

@@ -22,6 +22,7 @@ from reactivex.subject import Subject
 import reliable_rx
 from reliable_rx import operators
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED, Drawing, Timed, draw_columns, parse_marbles
+from reliable_rx.testing.openings import MomentScheduler, opening_in_moments
 from reliable_rx.unhosted import rebuild_state
 
 Build = Callable[..., reactivex.Observable[Any]]
@@ -32,6 +33,7 @@ Runner = Callable[[Build, Streams, float], list[Timed]]
 def run_plain(build: Build, streams: Streams, until_s: float, *, patience: int = 0) -> list[Timed]:
     """Play *streams* into *build* on plain `reactivex` and record what comes out: the reference.
 
+    Groups and windows open as those of a host do (`reliable_rx.testing.openings`).
     Notifications of one time come together, or with *patience* each when those before it have had their effects, if
     these are not more than so many actions deep.
 
@@ -40,7 +42,9 @@ def run_plain(build: Build, streams: Streams, until_s: float, *, patience: int =
     >>> draw_marbles(doubled)
     '-2-4|'
     """
-    return _play(lambda *sources: build(plain_operators, reactivex, *sources), streams, until_s, patience)
+    clock = MomentScheduler()
+    with opening_in_moments(clock):
+        return _play(lambda *sources: build(plain_operators, reactivex, *sources), streams, until_s, patience, clock)
 
 
 def run_unhosted(build: Build, streams: Streams, until_s: float) -> list[Timed]:
@@ -59,9 +63,13 @@ RUNNERS: dict[str, Runner] = {"un-hosted": run_unhosted, "rebuilt from bytes": r
 
 
 def _play(
-    build: Callable[..., reactivex.Observable[Any]], streams: Streams, until_s: float, patience: int = 0
+    build: Callable[..., reactivex.Observable[Any]],
+    streams: Streams,
+    until_s: float,
+    patience: int = 0,
+    clock: VirtualTimeScheduler | None = None,
 ) -> list[Timed]:
-    clock = VirtualTimeScheduler(0.0)
+    clock = MomentScheduler() if clock is None else clock
     record: list[Timed] = []
 
     def note(kind: str) -> Callable[..., None]:

@@ -1,0 +1,139 @@
+"""The rule of hosts for groups and windows, written anew for plain `reactivex` in virtual time: nothing is missed.
+
+What begins to read a group one action later (`start_with`, `merge`, `catch`) has the element that opens it where RxPY
+runs on a live subject: nothing else is scheduled on the thread, so what is due at once is done within the emission of
+the group. In virtual time it waits behind the element, which is lost. A host is as a live subject there, and so must be
+the reference: behind each operator that opens groups or windows stands one that empties the scheduler of what their
+emission has put there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+from reactivex import Observable, abc, compose, operators
+from reactivex.disposable import Disposable
+from reactivex.scheduler import CurrentThreadScheduler, VirtualTimeScheduler
+from reactivex.scheduler.scheduleditem import ScheduledItem
+
+OPENERS = (
+    "group_join", "window", "window_toggle", "window_when", "window_with_count", "window_with_time",
+    "window_with_time_or_count",
+)  # fmt: skip
+"""The operators that emit windows; `group_by_until` has durations besides, and `group_by` is made of it."""
+T = TypeVar("T")
+Operator = Callable[[Observable[Any]], Observable[Any]]
+_plain_until = operators.group_by_until
+
+
+class MomentScheduler(VirtualTimeScheduler):
+    """Virtual time in which what opens is a moment of its own."""
+
+    def __init__(self, initial_clock: float = 0.0) -> None:
+        super().__init__(initial_clock)
+        self.actions: deque[ScheduledItem] | None = None
+        """What is due at once in the moment at work."""
+
+    def schedule_absolute(self, duetime: Any, action: Any, state: Any = None) -> abc.DisposableBase:
+        if self.actions is None or self.to_datetime(duetime) > self.now:
+            return super().schedule_absolute(duetime, action, state)
+        self.actions.append(ScheduledItem(self, state, action, self.to_datetime(duetime)))
+        return self.actions[-1].disposable
+
+    def moment(self, call: Callable[[], T], goes_on: Callable[[], bool]) -> T:
+        """Call *call*, and have all happen that it sets going without delay; not within a subscription."""
+        if not CurrentThreadScheduler.singleton().schedule_required():
+            return call()
+        outer, actions = self.actions, deque[ScheduledItem]()
+        self.actions = actions
+        try:
+            done = call()
+            while actions and goes_on():
+                item = actions.popleft()
+                if not item.is_cancelled():
+                    item.invoke()
+            return done
+        finally:
+            self.actions = outer
+            for item in actions:
+                self._queue.enqueue(item) if outer is None else outer.append(item)
+
+
+def settled(clock: MomentScheduler) -> Operator:
+    """Let each element that passes be a moment of its own."""
+
+    def operator(source: Observable[Any]) -> Observable[Any]:
+        def subscribe(observer: Any, scheduler: Any = None) -> abc.DisposableBase:
+            over: list[None] = []
+
+            def end(tell: Callable[..., None], *args: Any) -> None:
+                over.append(None)
+                tell(*args)
+
+            disposable = source.subscribe(
+                lambda value: clock.moment(lambda: observer.on_next(value), lambda: not over),
+                lambda error: end(observer.on_error, error),
+                lambda: end(observer.on_completed),
+                scheduler=scheduler,
+            )
+
+            def dispose() -> None:
+                over.append(None)
+                disposable.dispose()
+
+            return Disposable(dispose)
+
+        return Observable(subscribe)
+
+    return operator
+
+
+def settled_duration(clock: MomentScheduler, duration: Observable[Any], group: Observable[Any]) -> Observable[Any]:
+    """Let a duration begin in a moment of its own; one that is over in it ends the group behind its first element."""
+
+    def subscribe(observer: Any, scheduler: Any = None) -> abc.DisposableBase:
+        state = {"begins": False}
+
+        def end(value: Any = None) -> None:
+            if state["begins"]:
+                group.subscribe(lambda _: observer.on_completed(), observer.on_error, observer.on_completed)
+            else:
+                observer.on_completed()
+
+        disposables: list[abc.DisposableBase] = []
+
+        def begin() -> None:
+            disposables.append(
+                duration.pipe(operators.take(1)).subscribe(end, observer.on_error, end, scheduler=scheduler)
+            )
+            state["begins"] = True
+
+        clock.moment(begin, lambda: True)
+        state["begins"] = False
+        return disposables[0]
+
+    return Observable(subscribe)
+
+
+@contextmanager
+def opening_in_moments(clock: MomentScheduler) -> Iterator[None]:
+    """Let RxPY's groups and windows open as those of a host."""
+
+    def until(
+        key_mapper: Any, element_mapper: Any = None, duration_mapper: Any = None, subject_mapper: Any = None
+    ) -> Operator:
+        def settling(group: Any) -> Observable[Any]:
+            return settled_duration(clock, duration_mapper(group), group)
+
+        return compose(_plain_until(key_mapper, element_mapper, settling, subject_mapper), settled(clock))
+
+    def of(plain: Callable[..., Operator]) -> Callable[..., Operator]:
+        return lambda *args, **kwargs: compose(plain(*args, **kwargs), settled(clock))
+
+    replaced = {name: of(getattr(operators, name)) for name in OPENERS} | {"group_by_until": until}
+    with patch.multiple(operators, **replaced):
+        yield
