@@ -71,7 +71,7 @@ def cooked(step: str, on: str) -> Callable[..., Any]:
     return build
 
 
-@pytest.mark.parametrize("step, on", every_of(17, [(step, on) for step in STEPS for on in ON]))
+@pytest.mark.parametrize("step, on", every_of(211, [(step, on) for step in STEPS for on in ON], commits=29))
 def test_every_operator_in_a_group(step: str, on: str) -> None:
     """Each operator that reads a group gives what it does where it has missed nothing, on every runner."""
     build = cooked(step, on)
@@ -103,7 +103,7 @@ def in_plain_time(build: Callable[..., Any], rx: Any, ops: Any, streams: Any) ->
     return found
 
 
-@pytest.mark.parametrize("step, on", every_of(17, IN_RXPY))
+@pytest.mark.parametrize("step, on", every_of(101, IN_RXPY, commits=17))
 def test_un_hosted_loses_what_rxpy_loses(step: str, on: str) -> None:
     """On a clock of RxPY's own, un-hosted queries give in groups what RxPY gives, what it loses included."""
     streams, build = [parse_marbles(INPUTS[0]), parse_marbles("--5---6-|")], cooked(step, on)
@@ -198,7 +198,7 @@ brings several to a group that is there, and what begins anew misses the second.
 KEPT = [(operator, on) for operator in PASSING for on in ON if (operator, on) not in LEAVES_OUT]
 
 
-@pytest.mark.parametrize("operator, on", every_of(7, KEPT))
+@pytest.mark.parametrize("operator, on", every_of(23, KEPT, commits=7))
 def test_nothing_is_lost_and_nothing_comes_twice(operator: str, on: str) -> None:
     """Whatever lets elements through has those of each group, also the first one's, once."""
 
