@@ -183,7 +183,7 @@ class Loader:
             reader = owner.plan.by_path.get(path)
             if reader is None or not reader.mask & node.bit:  # an edit has put the reader elsewhere
                 self._drop(path, Inner(subject))
-            else:
+            elif opens(reader):  # not what the owner itself has read, and reads no more: a time to live
                 child = self._load_child(owner, reader, key, Inner(subject), signature_id, inner)
                 child.unit = subject
 

@@ -71,15 +71,20 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
         lambda s, n: s.scan((lambda t, x: [*t, x]) if isinstance(n, list) else (lambda t, x: t + x), n), (0, []),
     ),
     "distinct": (lambda s, n: s.map(lambda x: x % 7).distinct(comparer=n), (None, lambda a, b: a == b)),
-    "distinct for a while": (lambda s, n: s.map(lambda x: x % 7).distinct(ttl_s=n), (9.0, 2.0)),
+    "distinct for a while": (lambda s, n: s.map(lambda x: x % 7).distinct(ttl_s=n), (9.0, 2.0), (None, 9.0)),
     "distinct of a few": (
         lambda s, n: s.map(lambda x: x % 7).distinct(ttl_s=99.0, keys_max=n, evict="oldest"), (6, 2),
     ),
     "group_by": (
         lambda s, n: s.group_by(lambda x: x % 5, groups_max=n, evict="oldest").flat_map(lambda g: g.count()), (5, 2),
     ),
+    "group_by_until": (
+        lambda s, n: s.group_by_until(lambda x: x % 5, None, lambda g: g.skip(3), groups_max=n, evict="oldest")
+        .flat_map(lambda g: g.count()), (5, 2),
+    ),
     "group_by for a while": (
         lambda s, n: s.group_by(lambda x: x % 3, ttl_s=n).flat_map(lambda g: g.count()), (9.0, 1.5), (2.0, 5.0),
+        (None, 9.0), (None, 2.0),
     ),
     "debounce": (lambda s, n: s.debounce(n), (9.0, 0.5)),
     "throttle_first": (lambda s, n: s.throttle_first(n), (9.0, 2.0)),

@@ -81,6 +81,29 @@ def test_a_parameter_is_edited(name: str, was: Any, now: Any, count: int) -> Non
             assert sorted(given) == [*range(1, count + FEW + 1)]
 
 
+BOUNDS: dict[str, Any] = {
+    "groups": lambda s, n: s.group_by(lambda x: x % 3, ttl_s=n).flat_map(lambda g: g.scan(lambda a, b: a + b)),
+    "groups in groups": lambda s, n: s.group_by(lambda x: x % 2, ttl_s=n).flat_map(
+        lambda g: g.group_by(lambda x: x % 3, ttl_s=n).flat_map(lambda h: h.start_with(0).scan(lambda a, b: a + b))
+    ),
+    "groups of lists": lambda s, n: s.group_by(lambda x: x % 3, ttl_s=n).flat_map(lambda g: g.buffer_with_count(3)),
+    "keys": lambda s, n: s.map(lambda x: x % 7).distinct(ttl_s=n),
+    "so many keys": lambda s, n: s.map(lambda x: x % 7).distinct(keys_max=n),
+}
+"""What may have a bound, and had none before an edit, or the other way round."""
+
+
+@pytest.mark.parametrize("name, was, now", [(name, *pair) for name in BOUNDS for pair in ((None, 99), (99, None))])
+def test_a_bound_that_nothing_reaches_changes_nothing(name: str, was: int | None, now: int | None) -> None:
+    """All groups and keys go on behind the edit that bounds them, or does no more, as if there had been none."""
+    source, prefix = rx.source("a"), steps("a", since=1, count=8)
+    rest = [*steps("a", since=9, count=FEW), *ends("a")]
+    played = in_all_ways(BOUNDS[name](source, was), BOUNDS[name](source, now), prefix, rest)
+    whole = alone(BOUNDS[name](source, was), [*prefix, *rest])
+    assert [*played.before, *played.after] == [*whole.before, *whole.after]
+    assert played.report is None or not (played.report.fresh or played.report.dropped), str(played.report)
+
+
 def items_of(values: Sequence[Any]) -> list[Any]:
     """Return the elements of all lists among *values*, also of those that have the key of a window beside them."""
     lists = [value[-1] if isinstance(value, tuple) else value for value in values]

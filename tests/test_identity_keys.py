@@ -74,7 +74,7 @@ def count(query: Any) -> Any:
 QUERIES: dict[str, Callable[[Any], Any]] = {
     "distinct": lambda value: count(n.distinct(key)),
     "distinct by a comparer": lambda value: count(n.distinct(key, lambda a, b: a == b)),
-    "distinct_bounded": lambda value: count(n.distinct(key, keys_max=10)),
+    "distinct that forgets": lambda value: count(n.distinct(key, keys_max=10)),
     "distinct_until_changed": lambda value: count(n.distinct_until_changed(key)),
     "group_by": lambda value: count(n.group_by(key)),
     "group_by_until": lambda value: count(n.group_by_until(key, None, lambda group: rx.never())),

@@ -43,6 +43,9 @@ class Distinct(Linear, name="distinct"):
         if self.comparer is not None:
             state.compared, state.seen = [*state.seen], {}
             return True
+        if before.settings.get("forgets"):
+            state.seen = dict.fromkeys(state.seen)
+            return True
         try:
             state.seen, state.compared = dict.fromkeys(state.compared), []
         except TypeError:  # a comparer takes what has no hash

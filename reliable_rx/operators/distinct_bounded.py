@@ -1,21 +1,27 @@
-"""`distinct` that forgets: after a time, or to make room for other keys."""
+"""`distinct` that forgets: after a time, or to make room for other keys.
+
+It has the name and the state of the one that never does, so that an edit may bound what has run without a bound.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.evict import Evict, too_many
 from reliable_rx.parameters import frozen
 
+if TYPE_CHECKING:
+    from reliable_rx.settings import Before
+
 
 @frozen
-class DistinctBounded(Stage, name="distinct_bounded"):
+class DistinctBounded(Stage, name="distinct"):
     keeps_inner = raises = True
-    compares: ClassVar = {"passed_s": "keys"}
+    compares: ClassVar = {"seen": "keys"}
     free = ("ttl_s", "keys_max", "evict")
     key_mapper: Callable[[Any], Any] | None
     ttl_s: float
@@ -24,11 +30,23 @@ class DistinctBounded(Stage, name="distinct_bounded"):
 
     @dataclass(slots=True)
     class State:
-        passed_s: dict[Any, float] = field(default_factory=dict)
-        """When each key passed, in the order in which keys are given up."""
+        seen: dict[Any, Any] = field(default_factory=dict)
+        """When each key passed, in seconds, in the order in which keys are given up."""
+        compared: list[Any] = field(default_factory=list)
+        """Nothing: what has no hash is refused where keys are forgotten."""
+
+    def settings(self) -> dict[str, Any]:
+        return {"comparer": False, "forgets": True}
+
+    def adopt(self, state: State, before: Before) -> bool:
+        return before.reads_the_same and not state.compared
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        if not before.settings.get("forgets"):  # of its keys nobody knows since when: they are as old as the edit
+            cx.state.seen = dict.fromkeys(cx.state.seen, cx.now)
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
-        now, passed_s, key_mapper = cx.now, cx.state.passed_s, self.key_mapper
+        now, passed_s, key_mapper = cx.now, cx.state.seen, self.key_mapper
         self._forget(passed_s, now)
         out: list[Any] = []
         try:

@@ -43,6 +43,9 @@ class GroupBy(Stage, name="group_by"):
     groups_max: int | None = None
     evict: Evict = "fail"
 
+    def adopt(self, state: None, before: Before) -> bool:
+        return before.reads_the_same  # with a time to live or without
+
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         groups, key_mapper, element_mapper = cx.groups(), self.key_mapper, self.element_mapper
         renews = self.evict == "least_recent"
@@ -154,6 +157,18 @@ class GroupByUntil(GroupBy, name="group_by_until"):
 
 
 @frozen
+class GroupByTtl(GroupByUntil, name="group_by"):
+    """`group_by` with a time to live, which an edit may give to groups that live, or take from them."""
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "ttl": True}
+
+    def on_adopted(self, cx: Context, before: Before) -> None:
+        for key, group in () if before.settings.get("ttl") else tuple(cx.groups().items()):
+            cx.open(key, Inner(group))
+
+
+@frozen
 class Idle(Stage, name="idle"):
     """Complete when nothing has come for *ttl_s*; one timer that is only moved when it fires."""
 
@@ -255,7 +270,7 @@ def group_by(
     if subject_mapper is not None:
         return with_subjects("group_by", _plain_group_by(key_mapper, element_mapper, subject_mapper), ttl_s, groups_max)
     if ttl_s is not None:
-        return GroupByUntil(key_mapper, element_mapper, groups_max, evict, Idle(ttl_s))
+        return GroupByTtl(key_mapper, element_mapper, groups_max, evict, Idle(ttl_s))
     return GroupBy(key_mapper, element_mapper, groups_max, evict)
 
 
