@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from reliable_rx.errors import CheckpointRefused, InternalError, StoreUnavailable
 from reliable_rx.testing.claims import expect, refuses, same
 from reliable_rx.testing.faults import arm, disk_full
+from reliable_rx.testing.store_hostile import check_hostile
 from reliable_rx.testing.store_logs import (
     check_closed_while_pushing,
     check_failed_push,
@@ -266,6 +267,7 @@ STORE_CHECKS: Mapping[str, CheckOfStore] = {
         check_failed_push,
         check_closed_while_pushing,
         check_subscribers,
+        check_hostile,
     )
 }
 """The checks by name, each on its own: every one may run on a new store or after any other."""
