@@ -95,6 +95,7 @@ class Editor(Reopening):
     def has_begun(self, instance: Instance, fitted: Fitted, started: int) -> None:
         if self.past is not None:
             self.begun.append(Beginning(instance, self.past, fitted, started))
+        super().has_begun(instance, fitted, started)
 
     def finish(self) -> None:
         for (address, path), memory in self.memories.items():
@@ -114,6 +115,7 @@ class Editor(Reopening):
         super().adopt()
         for each in self.begun:
             each.begin()
+            self.late.append((each.instance, each.places))
             self.report.fresh += each.begun_again()
 
     def _read_again(self, group: EndedGroup) -> None:
@@ -168,6 +170,8 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     finally:
         engine.moving = False
     loader.settle()
+    engine.settle_immediate()
+    loader.take_late_places()
     if state is None and (after.clock is None or after.clock.begun):
         after.start()
     if after.clock is not None:

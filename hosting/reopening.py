@@ -23,7 +23,9 @@ from reliable_rx.class_of import is_a
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.giving_up import give_up
 from reliable_rx.instance import Instance
+from reliable_rx.merging import take_places
 from reliable_rx.plan import Plan, PlanNode
+from reliable_rx.refitting import Fitted
 from reliable_rx.rows import Loader, Row, Signature
 from reliable_rx.stage import absorb, finish_node
 from reliable_rx.subject import Address
@@ -48,6 +50,18 @@ class Reopening(Loader):
     def __init__(self, signatures: dict[int, Signature]) -> None:
         super().__init__(signatures)
         self.refused: list[Refused] = []
+        self.late: list[tuple[Instance, dict[str, int]]] = []
+        """The places among all readers that what has yet to read again had, by path."""
+
+    def has_begun(self, instance: Instance, fitted: Fitted, started: int) -> None:
+        places = {fitted.saved[place][0]: order for place, order in fitted.row[4]}
+        if any(leaf.path in places and not instance.active & leaf.bit for leaf in instance.plan.leaves):
+            self.late.append((instance, places))
+
+    def take_late_places(self) -> None:
+        """Let what has read again one action later have the place among all readers that it had."""
+        for instance, places in self.late:
+            take_places(instance, places)
 
     def _load(self, address: Address, row: Row) -> bool:
         if not (self.lenient and self.goes_over):

@@ -368,6 +368,8 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
     finally:
         engine.moving = False
     loader.settle()
+    engine.settle_immediate()
+    loader.take_late_places()
     for unit in (standing, *units(standing)):
         engine.touch(unit)
     engine.reports[turn.name] = loader.report

@@ -1,7 +1,7 @@
 """A clock, and pending timers in the order in which they are due; those due at one time in that in which they were set.
 
-What is due at once is done within the turn that sets it. If something else is due at this very moment and has waited
-for longer, it waits behind that, as in Rx under virtual time.
+What an event sets going without delay is done before anything else, as on a live subject: also before what is due at
+this very moment and has waited for longer, which may be another query's. What a timer sets going waits behind that.
 
 A cancelled timer stays in the heap, emptied, until it is due or until the emptied ones are the majority: cancelling
 is the common case (every debounced event does it), and taking one out of the middle of a heap is not cheap.
@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reliable_rx.instance import Instance, Timer
+from reliable_rx.opening import close, may_begin_again
 from reliable_rx.plan import PlanNode
 from reliable_rx.waiting import wait
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SWEEP_MIN = 64
+MOMENTS_MAX = 16
+"""So many openings within one another have a moment each: what repeats in the midst of one does not nest for ever."""
 
 
 class Resumed(list[Any]):
@@ -90,11 +93,6 @@ class Timers:
             self.drop_first()
         return self.heap[0][0] if self.heap else None
 
-    def have_due(self, time: float) -> bool:
-        """Whether a timer is due at *time*, or before."""
-        due = self.next_due()
-        return due is not None and due <= time
-
     def last_due(self) -> float | None:
         """Return when the last timer of all is due."""
         return max((timer[0] for timer in self.heap if timer[2] is not None), default=None)
@@ -126,8 +124,8 @@ class Clock:
         self.cancel_timer = self.timers.cancel
         self.immediate = immediate
         self.in_timers, self.reach = False, clock
-        self.in_moment = False
-        """Whether something opens: what that sets going without delay comes before all else that is due."""
+        self.openers: list[Cx] = []
+        """What opens something now: what that sets going without delay comes before all else that is due."""
 
     def order(self) -> int:
         self.ordering.newest += 1
@@ -143,49 +141,47 @@ class Clock:
         clock, ordering = self.clock, self.ordering
         order = ordering.newest = ordering.newest + 1
         timer: Timer = [clock if due is None else due, order, instance, node, tag]
-        if timer[0] > clock or (not self.in_moment and self.has_due()):
+        if timer[0] > clock or (self.in_timers and not self.openers):
             heapq.heappush(self.timers.heap, timer)
         else:
             self.immediate.append(timer)
         return timer
 
-    def has_due(self) -> bool:
-        """Whether something else is due at this very moment, and has waited for longer."""
-        heap = self.timers.heap
-        return self.in_timers or bool(heap and heap[0][0] <= self.clock and self.timers.have_due(self.clock))
-
     def moment(self, opener: Cx, call: Callable[..., T], *args: Any) -> T:
         """Call *call*, and have all happen before this returns that it sets going without delay."""
-        if self.trampoline.busy:
+        if self.trampoline.busy or len(self.openers) >= MOMENTS_MAX:
             return call(*args)
-        immediate, outer = self.immediate, self.in_moment
-        others: tuple[Timer, ...] = ()
-        if immediate:
-            others = tuple(immediate)
-            immediate.clear()
-        self.in_moment = True
+        immediate, others = self.immediate, tuple(self.immediate)
+        immediate.clear()
+        self.openers.append(opener)
         try:
             done = call(*args)
             if immediate:
-                self.settle_moment(opener)
+                others += self.settle_moment(opener)
             return done
         finally:
-            self.in_moment = outer
+            close(opener)
             if others or immediate:
                 self.put_behind(others)
 
-    def settle_moment(self, opener: Cx) -> None:
-        actions = 0
+    def settle_moment(self, opener: Cx) -> tuple[Timer, ...]:
+        """Do what has been set going, and return what may begin its opener again, for which it is too early."""
+        left, actions = [], 0
         while self.immediate and opener.active:
-            actions += 1
-            self.fire_bounded(self.immediate.popleft(), actions)
+            timer = self.immediate.popleft()
+            if timer[2] is not None and may_begin_again(opener, timer[2], timer[3]):
+                left.append(timer)
+            else:
+                actions += 1
+                self.fire_bounded(timer, actions)
+        return tuple(left)
 
     def put_behind(self, others: Sequence[Timer]) -> None:
         """Let what the moment has left, as its opener has ended, wait behind *others*."""
         left = tuple(self.immediate)
         self.immediate.clear()
         self.immediate.extend(others)
-        if left and not self.in_moment and self.has_due():
+        if self.in_timers and not self.openers:
             for timer in left:
                 self.timers.push(timer)
         else:

@@ -18,7 +18,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from reliable_rx.hub import find_hub, subject_of_hub
-from reliable_rx.merging import take_places
+from reliable_rx.merging import subscribe_at_once, take_places, unheard_of
 from reliable_rx.operator import Linear, Stage
 from reliable_rx.query import HubLeaf, SourceLeaf
 from reliable_rx.settings import Before, settings_of
@@ -197,6 +197,8 @@ class Beginning:
             name, place = names.get(node.path, ("", 0))
             if name == node.op.name and node.path not in fitted.anew:
                 self.known[node.path] = bool(fitted.row[0] >> place & 1)
+        self.places: dict[str, int] = {}
+        """The places that leaves had which read again, by path."""
         self.tops: list[PlanNode] = []
         self.inputs: list[tuple[PlanNode, int, set[int]]] = []
         """The inputs that begin, by operator and port; and those of its inputs that it has not left."""
@@ -306,8 +308,14 @@ class Beginning:
         for hub in instance.plan.hub_nodes:
             if hub.path not in self.known and hub.op.counts_readers:
                 self._begin_anew(hub)
-        instance.subscribe(top)
+        with unheard_of(instance, [node for node in instance.plan.nodes if top.mask & node.bit and self._ran(node)]):
+            instance.subscribe(top)
+            subscribe_at_once(instance, top, begins=True)
+        self.places |= places
         take_places(instance, places)
+
+    def _ran(self, node: PlanNode) -> bool:
+        return self.known.get(node.path, False)
 
     def _begin_anew(self, hub: PlanNode) -> None:
         """Forget what *hub*, which is new, has heard before anybody reads it."""

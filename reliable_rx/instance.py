@@ -18,6 +18,7 @@ from typing import Any
 
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.hub import HubSubject, subject_of_hub
+from reliable_rx.opening import is_opening
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.query import Inner, Query, as_query
 from reliable_rx.stage import context, exceeded, fail_node, too_deep
@@ -151,7 +152,7 @@ class Instance:
             node, ending = node.head, False
         was_active = self.active & node.bit
         if was_active:
-            if node.yields_inner and not force and self._is_read(node):
+            if node.yields_inner and not force and (self._is_read(node) or is_opening(self, node)):
                 self.detached |= node.bit
                 return
             self.active ^= was_active
@@ -364,8 +365,7 @@ class Instance:
 
     def renew(self, node: PlanNode, key: Hashable) -> None:
         groups = self.groups(node)
-        subject = groups.pop(key, None)
-        if subject is not None:
+        if (subject := groups.pop(key, None)) is not None:
             self.world.touch(subject)
             subject.order = self.world.order()
             groups[key] = subject

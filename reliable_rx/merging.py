@@ -78,15 +78,25 @@ def start_afresh(
 
     So *new* is started: inputs of operators which that may have ended at once though they go on. What those of the
     *kept* emit and end with that ran is heard by nobody behind them: it was before, and they go on. Nor is what comes
-    first of all (`start_with`) where something stands before it that goes on with its state.
+    first of all (`start_with`) where something stands before it that goes on with its state, or came first before.
     """
     ran = [node for node in kept if active[node.path]]
-    mute = sum(node.bit for node in ran if not (node.linear or node.leaf or node.yields_inner or node.op.is_hub))
-    begun = sum(node.bit for node in ran if node.slot >= 0)
-    mute |= sum(node.bit for node in instance.plan.nodes if node.op.adds_others and node.mask & begun)
+    begun = sum(node.bit for node in ran if node.slot >= 0 or node.op.adds_others)
+    first = [node for node in instance.plan.nodes if node.op.adds_others and node.mask & begun]
+    with unheard_of(instance, [*ran, *first]):
+        _start_afresh(instance, active, saved, new)
+
+
+@contextmanager
+def unheard_of(instance: Instance, nodes: Sequence[PlanNode]) -> Iterator[None]:
+    """Let nothing be heard behind *nodes* of what they emit or end with as they begin, which they have before."""
+    mute = 0
+    for node in nodes:
+        if not (node.linear or node.leaf or node.yields_inner or node.op.is_hub):
+            mute |= node.bit
     instance.detached |= mute
     try:
-        _start_afresh(instance, active, saved, new)
+        yield
     finally:
         instance.detached &= ~mute
 
@@ -106,20 +116,20 @@ def _start_afresh(instance: Instance, active: dict[str, int], saved: Signature, 
             subscribe_at_once(instance, node)
 
 
-def subscribe_at_once(instance: Instance, last: PlanNode | None = None) -> None:
+def subscribe_at_once(instance: Instance, last: PlanNode | None = None, *, begins: bool = False) -> None:
     """Let operators up to *last* that subscribe one action later do it now; what was saved takes that place, if any."""
     mask = -1 if last is None else last.mask
     for node in [each for each in reversed(instance.plan.nodes) if mask & each.bit]:
-        fire_due(instance, node)
+        fire_due(instance, node, begins=begins)
 
 
-def fire_due(instance: Instance, node: PlanNode) -> None:
-    """Let *node*, if it reads anything, do what it has to do now: if nobody hears it, all until it subscribes."""
+def fire_due(instance: Instance, node: PlanNode, *, begins: bool = False) -> None:
+    """Let *node*, if it reads anything, do what is due: all until it subscribes if it *begins*, or is unheard."""
     while due := due_of(instance, node):
         for tag in due:
             instance.cancel_timer(node, tag)
             instance.fire(node, tag)
-        if instance.active & node.mask & ~node.bit or not instance.detached & node.bit:
+        if instance.active & node.mask & ~node.bit or not (begins or instance.detached & node.bit):
             break
 
 

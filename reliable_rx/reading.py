@@ -59,3 +59,12 @@ def remember_order(instance: Instance, leaf: PlanNode, order: int) -> None:
     if instance.orders is None:
         instance.orders = {}
     instance.orders[leaf.index] = order
+
+
+def stands_behind(reader: PlanNode, node: PlanNode) -> bool:
+    """Whether what *node* emits comes to *reader*, be it by way of what is shared."""
+    if reader.mask & node.bit:
+        return True
+    leaves = (leaf.op for leaf in reader.plan.leaves if reader.mask & leaf.bit and isinstance(leaf.op, HubLeaf))
+    hubs = (reader.plan.hubs.get(leaf.token) for leaf in leaves)
+    return any(hub is not None and stands_behind(hub, node) for hub in hubs)

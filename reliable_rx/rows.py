@@ -32,7 +32,7 @@ from reliable_rx.operator import Stage
 from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import Inner
-from reliable_rx.reading import reads_inner, remember_order, subject_of
+from reliable_rx.reading import reads_inner, remember_order, stands_behind, subject_of
 from reliable_rx.refitting import GONE, Fitted, Refitting
 from reliable_rx.report import Report as Report
 from reliable_rx.settings import given_to
@@ -181,7 +181,7 @@ class Loader:
         for known, key, signature_id, inner in attached:
             path = self.refitting.path(subject.saved[:-3], known)
             reader = owner.plan.by_path.get(path)
-            if reader is None or not reader.mask & node.bit:  # an edit has put the reader elsewhere
+            if reader is None or not stands_behind(reader, node):  # an edit has put the reader elsewhere
                 self._drop(path, Inner(subject))
             elif opens(reader):  # not what the owner itself has read, and reads no more: a time to live
                 child = self._load_child(owner, reader, key, Inner(subject), signature_id, inner)
@@ -190,7 +190,7 @@ class Loader:
     def _load_inner(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
         _, outer, signature_id, inner = row
         made = outer.subject.node if isinstance(outer, Inner) and outer.subject.owner is owner else None
-        if made is not None and not node.mask & made.bit:
+        if made is not None and not stands_behind(node, made):
             self._drop(node.path, outer)
             return
         child = self._load_child(owner, node, address[-1], outer, signature_id, inner)

@@ -22,6 +22,7 @@ from reliable_rx.class_of import derives_from, is_a, qualname_of
 from reliable_rx.errors import InternalError, QueryRefused
 from reliable_rx.hub import PlainTrampoline
 from reliable_rx.instance import Instance, Timer
+from reliable_rx.opening import close
 from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.push import Entrance, Escaped, Push, Wiring, locked
@@ -123,6 +124,7 @@ class PlainWorld:
         self.rebuilds = REBUILD[0]
         self.entrance = Entrance()
         self.orders = 0
+        self.openers: list[Cx] = []
         self.subscriptions: dict[tuple[int, int], SingleAssignmentDisposable] = {}
         self.timings: dict[PlanNode, tuple[Any, Callable[[], float]]] = {}
         self.wiring: Wiring | None = None
@@ -206,7 +208,13 @@ class PlainWorld:
     def moment(self, opener: Cx, call: Callable[..., T], *args: Any) -> T:
         """Call *call*; a scheduler that has no moments does at once what is due at once, or RxPY asks no more of it."""
         moment: Callable[..., T] | None = getattr(self.scheduler, "moment", None)
-        return call(*args) if moment is None else moment(partial(call, *args), lambda: opener.active)
+        if moment is None:
+            return call(*args)
+        self.openers.append(opener)
+        try:
+            return moment(partial(call, *args), lambda: opener.active)
+        finally:
+            close(opener)
 
     def cancel_timer(self, timer: Timer) -> None:
         timer[2] = None

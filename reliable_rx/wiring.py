@@ -97,7 +97,7 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
         except BaseException as raised:
             fail_node(instance, down, instance.world.blame(raised))
 
-    if not down.op.yields_inner or reader is None or not reader.passes:
+    if not down.op.yields_inner or reader is None or not reader.passes or reader.op.keeps_inner:
         return deliver
     if reader.template is None or not steady(reader.template):
         return deliver

@@ -55,6 +55,9 @@ class World(Protocol):
         Not where a subscription is under way, which is finished first, nor once *opener* has ended.
         """
 
+    openers: list[Cx]
+    """Whose moments are going on, the outermost first."""
+
     def set_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float | None, /) -> Timer: ...
     def cancel_timer(self, timer: Timer, /) -> None: ...
     def resume_timer(self, instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int, /) -> Timer: ...

@@ -104,6 +104,25 @@ def test_a_bound_that_nothing_reaches_changes_nothing(name: str, was: int | None
     assert played.report is None or not (played.report.fresh or played.report.dropped), str(played.report)
 
 
+COUNTS = [(count, skip) for count in (1, 2, 3, 4, 7) for skip in (1, 2, 3, 5)]
+
+
+@pytest.mark.parametrize("was, now, since", every_of(97, product(COUNTS, COUNTS, (1, 2, 5, 6, 9)), commits=29))
+def test_windows_are_edited_as_lists_are(was: tuple[int, int], now: tuple[int, int], since: int) -> None:
+    """What is in the windows of so many elements is what is in the lists, whatever the numbers were and are."""
+    source, prefix = rx.source("a"), steps("a", since=1, count=since)
+    rest = [*steps("a", since=since + 1, count=FEW), *ends("a")]
+    lists, windows = (
+        play(build(*was), build(*now), WAYS[0], prefix, rest)
+        for build in (
+            source.buffer_with_count,
+            lambda *numbers: source.window_with_count(*numbers).flat_map(lambda window: window.to_list()),
+        )
+    )
+    assert [each for each in windows.before if each] == lists.before
+    assert [each for each in windows.after if each] == lists.after
+
+
 def items_of(values: Sequence[Any]) -> list[Any]:
     """Return the elements of all lists among *values*, also of those that have the key of a window beside them."""
     lists = [value[-1] if isinstance(value, tuple) else value for value in values]

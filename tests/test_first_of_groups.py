@@ -15,6 +15,8 @@ from reactivex.subject import Subject
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
+from hosting.engine import QueryEngine
+from hosting.turn import Events
 from reliable_rx import operators as ops
 from reliable_rx.testing import HOSTED, RUNNERS, hot_sources, parse_marbles, run_plain
 from reliable_rx.testing.marbles import COMPLETED, NEXT, Timed
@@ -53,8 +55,23 @@ ON: dict[str, Groups] = {
         t.ops.group_join(q, lambda x: t.rx.timer(1.078125), lambda x: t.rx.timer(1.140625)),
         t.ops.map(lambda pair: pair[1]),
     ),
+    "shared": lambda t, q: q.pipe(t.ops.group_by(third), t.ops.share()),
+    "shared twice": lambda t, q: q.pipe(
+        t.ops.group_by(third), t.ops.share(), t.ops.filter(lambda g: g.key != 1), t.ops.publish(), t.ops.ref_count()
+    ),
+    "shared windows": lambda t, q: q.pipe(t.ops.window_with_count(2), t.ops.share()),
+    "replayed": lambda t, q: q.pipe(t.ops.group_by(third), t.ops.replay(buffer_size=2), t.ops.ref_count()),
+    "shared groups until": lambda t, q: q.pipe(
+        t.ops.group_by_until(third, None, lambda g: t.rx.timer(2.484375)), t.ops.share()
+    ),
+    "by a mapper": lambda t, q: q.pipe(t.ops.group_by(third), t.ops.publish(lambda s: s.pipe(t.ops.skip(1)))),
+    "passed on": lambda t, q: q.pipe(
+        t.ops.group_by(third), t.ops.skip(1), t.ops.do_action(lambda g: None), t.ops.take(2)
+    ),
+    "delayed": lambda t, q: q.pipe(t.ops.group_by(third), t.ops.delay(1.234375)),
+    "merged": lambda t, q: q.pipe(t.ops.group_by(third), t.ops.merge(q.pipe(t.ops.window_with_count(3)))),
 }
-"""What owns inner sequences."""
+"""What owns inner sequences, and by which way they come."""
 BESIDE_RXPY = ("tumbling_window", "sliding_window", "window_with_inactivity")
 """Those that RxPY does not have."""
 INNER = Recipe(1, ())
@@ -248,3 +265,28 @@ def test_what_a_group_sets_going_ends_who_opens_it() -> None:
         evaluator.create("again", rx.source("numbers").pipe(ops.flat_map(lambda x: again), ops.count()))
         evaluator.run()
         assert [value for part in evaluator.stream("again").read(0, 9) for value in part.values] == [1000]
+
+
+def in_turns(build: Callable[..., Any], lengths: list[int]) -> list[Any]:
+    """Return what comes of six numbers that are handed over in turns of such *lengths*."""
+    engine, given, found = QueryEngine(), [0, 4, 1, 3, 2, 7], list[Any]()
+    for source in "ab":
+        engine.declare(source, ["0"])
+    outputs = list(engine.take(engine.creation("found", build(ops, rx, rx.source("a"), rx.source("b")), time=0.0)))
+    first = 0
+    for length in lengths:
+        outputs += engine.take(Events("a", "0", first, given[first : first + length], time=1.0))
+        first += length
+    outputs += engine.take(Events("a", "0", first, [], time=1.0, ended=True))
+    for each in outputs:
+        found += [*map(str, each.values), *([str(each.error)] if each.ended else [])]
+    return found
+
+
+@pytest.mark.parametrize("step, on", every_of(211, [(step, on) for step in STEPS for on in ON], commits=17))
+def test_the_length_of_a_turn_is_not_seen(step: str, on: str) -> None:
+    """Events that come as a list give what they give one by one, whatever reads groups and by which way these come."""
+    build = cooked(step, on)
+    singly = in_turns(build, [1] * 6)
+    for lengths in ([6], [2, 4], [3, 1, 2]):
+        assert in_turns(build, lengths) == singly

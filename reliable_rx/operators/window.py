@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
@@ -250,7 +250,7 @@ def window_toggle(
 
 
 @frozen
-class WindowWithCount(Windows, name="window_with_count"):
+class WindowWithCount(Windows, name="window_with_count", version=2):
     keeps_pace = True
     count: int
     skip: int
@@ -258,49 +258,54 @@ class WindowWithCount(Windows, name="window_with_count"):
     @dataclass(slots=True)
     class State(Windows.State):
         index: int = 0
-        """How many elements there were; behind an edit, until the next, -1 less how many the newest window has."""
+        """How many elements there were."""
+        begun: list[int] = field(default_factory=list)
+        """At which of them each open window began, the oldest first: maybe under other numbers, before an edit."""
+        newest: int = 0
+        """At which of them the newest window began, open or not."""
 
     def adopt(self, state: State, before: Before) -> bool:
-        if state.index >= 0:
-            state.index = -1 - state.index % before.settings["skip"]
-        return True
-
-    def _begin_again(self, cx: Context, since: int) -> None:
-        """Go on behind an edit: of the open windows, all with fewer elements than before, only the newest may fit."""
-        state, keys = cx.state, tuple(cx.groups())
-        fits = since < min(self.count, self.skip) and state.next_key - 1 in keys
-        state.index = since if fits else 0
-        for key in keys[:-1] if fits else keys:
-            cx.end(key)
-        if not fits and cx.goes_on(state):
-            open_window(cx)
+        return before.reads_the_same
 
     def on_start(self, cx: Context) -> None:
-        open_window(cx)
+        self._open(cx)
         cx.subscribe_all()
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         state, at, end = cx.state, 0, len(values)
-        if state.index < 0:
-            self._begin_again(cx, -1 - state.index)
+        self._move(cx)
         while at < end and cx.goes_on(state):
-            first = state.index
-            until = min(end, at + self._quiet(first))
+            until = min(end, at + self._quiet(state))
             feed_windows(cx, values[at:until] if until - at < end else values)
             if not cx.goes_on(state):
                 return
-            state.index = index = first + until - at
+            state.index += until - at
             at = until
-            if index >= self.count and (index - self.count) % self.skip == 0:
-                cx.end(next(iter(cx.groups())))
-            if index % self.skip == 0:
-                open_window(cx)
+            self._move(cx)
 
-    def _quiet(self, index: int) -> int:
+    def _move(self, cx: Context) -> None:
+        """Close the windows that have their elements, and open the next if there were enough since the newest began."""
+        state = cx.state
+        while state.begun and state.index - state.begun[0] >= self.count:
+            key = state.next_key - len(state.begun)
+            del state.begun[0]
+            cx.end(key)
+            if not cx.goes_on(state):
+                return
+        if state.index - state.newest >= self.skip:
+            self._open(cx)
+
+    @staticmethod
+    def _open(cx: Context) -> None:
+        state = cx.state
+        state.newest = state.index
+        state.begun.append(state.index)
+        open_window(cx)
+
+    def _quiet(self, state: State) -> int:
         """How many elements may come before a window closes or opens."""
-        opens = self.skip - index % self.skip
-        closes = self.count - index if index < self.count else self.skip - (index - self.count) % self.skip
-        return min(opens, closes)
+        opens = state.newest + self.skip - state.index
+        return min(opens, state.begun[0] + self.count - state.index) if state.begun else opens
 
 
 def window_with_count(count: int, skip: int | None = None) -> Callable[[Observable[A]], Query[Query[A]]]:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from reactivex import Observable, abc, compose, operators
-from reactivex.disposable import Disposable
+from reactivex.disposable import Disposable, SerialDisposable
 from reactivex.scheduler import CurrentThreadScheduler, VirtualTimeScheduler
 from reactivex.scheduler.scheduleditem import ScheduledItem
 
@@ -69,21 +69,34 @@ def settled(clock: MomentScheduler) -> Operator:
     def operator(source: Observable[Any]) -> Observable[Any]:
         def subscribe(observer: Any, scheduler: Any = None) -> abc.DisposableBase:
             over: list[None] = []
+            moments: list[None] = []
+
+            def settling(value: Any) -> None:
+                moments.append(None)
+                try:
+                    clock.moment(lambda: observer.on_next(value), lambda: not over)
+                finally:
+                    moments.pop()
+                    if left and not moments:
+                        disposable.dispose()
 
             def end(tell: Callable[..., None], *args: Any) -> None:
                 over.append(None)
                 tell(*args)
 
-            disposable = source.subscribe(
-                lambda value: clock.moment(lambda: observer.on_next(value), lambda: not over),
+            left: list[None] = []
+            disposable = SerialDisposable()
+            disposable.disposable = source.subscribe(
+                settling,
                 lambda error: end(observer.on_error, error),
                 lambda: end(observer.on_completed),
                 scheduler=scheduler,
             )
 
             def dispose() -> None:
-                over.append(None)
-                disposable.dispose()
+                left.append(None)
+                if not moments:  # who is to read what has just opened may have yet to begin
+                    disposable.dispose()
 
             return Disposable(dispose)
 

@@ -115,7 +115,13 @@ def _push(subject: Subject[Any], each: Timed, waits: int) -> Callable[..., None]
     def action(scheduler: Any, state: Any = None) -> None:
         if waits:
             scheduler.schedule(_push(subject, each, waits - 1))
-        elif each.kind == NEXT:
+        elif isinstance(scheduler, MomentScheduler):
+            scheduler.moment(push, lambda: True)
+        else:
+            push()
+
+    def push() -> None:
+        if each.kind == NEXT:
             subject.on_next(each.value)
         elif each.kind == ERROR:
             subject.on_error(each.value)
