@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reactivex import Observable
 
 from reliable_rx.arguments import check_boundaries, check_count, check_number
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operator import Context, Fields, Stage
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Inner, Query, apply, as_query
 
@@ -262,7 +262,12 @@ class WindowWithCount(Windows, name="window_with_count", version=2):
         begun: list[int] = field(default_factory=list)
         """At which of them each open window began, the oldest first: maybe under other numbers, before an edit."""
         newest: int = 0
-        """At which of them the newest window began, open or not."""
+        """At which of them the newest window began, open or not; -1 behind a store of version 1, which does not say."""
+
+    @classmethod
+    def migrate(cls, version: int, old: Fields) -> Fields:
+        index: int = old["index"]
+        return {**old, "index": index if index >= 0 else -1 - index, "begun": [], "newest": -1}
 
     def adopt(self, state: State, before: Before) -> bool:
         return before.reads_the_same
@@ -286,6 +291,11 @@ class WindowWithCount(Windows, name="window_with_count", version=2):
     def _move(self, cx: Context) -> None:
         """Close the windows that have their elements, and open the next if there were enough since the newest began."""
         state = cx.state
+        if state.newest < 0:
+            state.newest = state.index - state.index % self.skip
+            first = -(-max(0, state.index - self.count + 1) // self.skip) * self.skip
+            begun = range(first, state.index + 1, self.skip)
+            state.begun = list(begun[-len(cx.groups()) :]) if cx.groups() else []
         while state.begun and state.index - state.begun[0] >= self.count:
             key = state.next_key - len(state.begun)
             del state.begun[0]

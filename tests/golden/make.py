@@ -55,7 +55,7 @@ UNMOVED = {
          "SwitchLatest.ready", "SwitchMap.ready", "SwitchMapIndexed.ready", "DelaySubscription.queue",
          "DelaySubscription.next_tag", "DelaySubscription.stopped", "CatchNext.error", "OnErrorResumeNext.error",
          "Retry.error", "FromLong.index", "Generate.value", "Generate.count", "Range.index",
-         "ConcatMap.ended", "MergeAll.ended"),
+         "ConcatMap.ended", "MergeAll.ended", "DistinctBounded.compared"),
         "what it says is over within one turn, so that no checkpoint sees it in use",
     ),
     **dict.fromkeys(

@@ -62,11 +62,11 @@ planted = Plants(CHECKS, raises=(Exception, pytest.fail.Exception))
 def one_step_of_what_begins_in_several(patch: pytest.MonkeyPatch) -> None:
     fire_due, due_of = merging.fire_due, merging.due_of
 
-    def one_step(instance: Any, node: Any) -> None:
+    def one_step(instance: Any, node: Any, *, begins: bool = False) -> None:
         left = [due_of(instance, node)]
         with pytest.MonkeyPatch.context() as once:
             once.setattr(merging, "due_of", lambda instance, node: left.pop() if left else [])
-            fire_due(instance, node)
+            fire_due(instance, node, begins=begins)
 
     patch.setattr(merging, "fire_due", one_step)
 
