@@ -5,7 +5,7 @@ The parts whose path and type did not change keep their state, and a report says
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode_data, digest, encode
@@ -28,7 +28,7 @@ from reliable_rx.refitting import Fitted
 from reliable_rx.replaced import are_any, going_over
 from reliable_rx.rows import Report, Signature, save_instance, save_unit, signature, units
 from reliable_rx.settings import Codes
-from reliable_rx.subject import Address
+from reliable_rx.subject import Address, Subject
 
 if TYPE_CHECKING:
     from hosting.engine import QueryEngine
@@ -92,10 +92,10 @@ class Editor(Reopening):
             self.hashed[node, id(ops)] = codes_of(node, ops)
         return self.hashed[node, id(ops)]
 
-    def has_begun(self, instance: Instance, fitted: Fitted, started: int) -> None:
+    def has_begun(self, instance: Instance, fitted: Fitted, started: int, opened: Sequence[Subject]) -> None:
         if self.past is not None:
             self.begun.append(Beginning(instance, self.past, fitted, started))
-        super().has_begun(instance, fitted, started)
+        super().has_begun(instance, fitted, started, opened)
 
     def finish(self) -> None:
         for (address, path), memory in self.memories.items():
@@ -170,8 +170,7 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     finally:
         engine.moving = False
     loader.settle()
-    engine.settle_immediate()
-    loader.take_late_places()
+    loader.begin_new(engine)
     if state is None and (after.clock is None or after.clock.begun):
         after.start()
     if after.clock is not None:

@@ -49,8 +49,18 @@ def goes_on_within(instance: Instance, node: PlanNode, upto: PlanNode | None = N
     may_go_on = op.is_endless() or (upto is not None and isinstance(op, SHARED))
     if may_go_on and (isinstance(op, Never) or not is_cut(instance, node, upto)):
         return True
+    if stands_still(instance, node):
+        return True
     children = (instance.children or {}).get(node.index, {})
     return any(is_endless(child) for child in children.values())
+
+
+def stands_still(instance: Instance, node: PlanNode) -> bool:
+    """Whether *node* has outlived all that it reads and waits for nothing, as `skip_until` may."""
+    index, runs = node.index, instance.active & node.mask & ~node.bit
+    if node.linear or not node.inputs or runs or node.op.is_hub or node.calls_out or node.yields_inner:
+        return False
+    return not (instance.timers or {}).get(index) and not (instance.children or {}).get(index)
 
 
 def is_cut(instance: Instance, node: PlanNode, upto: PlanNode | None = None) -> bool:

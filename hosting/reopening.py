@@ -13,8 +13,8 @@ is found (the operators that hear of it may not have their rows yet).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from checkpoint.salvage import Unreadable
 from hosting.letters import NEVER
@@ -23,12 +23,15 @@ from reliable_rx.class_of import is_a
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.giving_up import give_up
 from reliable_rx.instance import Instance
-from reliable_rx.merging import take_places
+from reliable_rx.merging import read_again, take_places
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.refitting import Fitted
 from reliable_rx.rows import Loader, Row, Signature
 from reliable_rx.stage import absorb, finish_node
-from reliable_rx.subject import Address
+from reliable_rx.subject import Address, Subject
+
+if TYPE_CHECKING:
+    from hosting.engine import QueryEngine
 
 WAITED = "what waited for its clock"
 T = TypeVar("T")
@@ -52,14 +55,22 @@ class Reopening(Loader):
         self.refused: list[Refused] = []
         self.late: list[tuple[Instance, dict[str, int]]] = []
         """The places among all readers that what has yet to read again had, by path."""
+        self.opened: list[Subject] = []
+        """The windows of what is new which are to be read when all rows are back."""
 
-    def has_begun(self, instance: Instance, fitted: Fitted, started: int) -> None:
+    def has_begun(self, instance: Instance, fitted: Fitted, started: int, opened: Sequence[Subject]) -> None:
         places = {fitted.saved[place][0]: order for place, order in fitted.row[4]}
         if any(leaf.path in places and not instance.active & leaf.bit for leaf in instance.plan.leaves):
             self.late.append((instance, places))
+        self.opened += opened
 
-    def take_late_places(self) -> None:
-        """Let what has read again one action later have the place among all readers that it had."""
+    def begin_new(self, engine: QueryEngine) -> None:
+        """Read the windows of what is new, and do all that is to be done at once.
+
+        What has read again one action later has the place among all readers that it had.
+        """
+        read_again(self.opened)
+        engine.settle_immediate()
         for instance, places in self.late:
             take_places(instance, places)
 

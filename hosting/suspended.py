@@ -31,6 +31,7 @@ from reliable_rx.event_time import EventTime
 from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
+from reliable_rx.merging import read_again
 from reliable_rx.plan import Plan
 from reliable_rx.rows import Loader, Report, Row, Signature, units
 from reliable_rx.subject import Address
@@ -244,6 +245,7 @@ class Taking(Reopening):
             self.spoilt.setdefault(child.address()[0], unloadable(error))
         self.refused.clear()
         self.settle()
+        read_again(self.opened)
         for instance in self.instances.values():
             immediate = instance.world.immediate  # type: ignore[attr-defined]
             while immediate:  # what is to be done at once waits for the first turn
@@ -368,8 +370,7 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
     finally:
         engine.moving = False
     loader.settle()
-    engine.settle_immediate()
-    loader.take_late_places()
+    loader.begin_new(engine)
     for unit in (standing, *units(standing)):
         engine.touch(unit)
     engine.reports[turn.name] = loader.report

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from reliable_rx.branch_code import feeding
 from reliable_rx.giving_up import drop_group
 from reliable_rx.hub import connect, subject_of_hub
-from reliable_rx.query import HubLeaf
+from reliable_rx.query import HubLeaf, Inner
 from reliable_rx.reading import reads_inner, remember_order, subject_of
+from reliable_rx.stage import context
 
 if TYPE_CHECKING:
     from reliable_rx.hub import HubSubject
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from reliable_rx.plan import PlanNode
     from reliable_rx.refitting import Fitted
     from reliable_rx.rows import Signature
+    from reliable_rx.subject import Subject
 
 
 class Unheard:
@@ -197,13 +199,17 @@ def connect_kept(instance: Instance) -> list[HubSubject]:
     return ended
 
 
-def empty(instance: Instance, kept: Sequence[PlanNode]) -> None:
+def empty(instance: Instance, kept: Sequence[PlanNode]) -> list[Subject]:
     """Give up what a fresh start has opened inside what is *kept*, without a word: what was saved takes its place.
 
-    An end would be an answer, of what reads a window (a list without elements) or stands behind what reads it.
+    An end would be an answer, of what reads a window (a list without elements) or stands behind what reads it. Returned
+    are the windows of what is new, which are to be read when all rows are back.
     """
+    read: list[Subject] = []
     for node in kept:
         for child in list((instance.children or {}).get(node.index, {}).values()):
+            if isinstance(child.outer, Inner) and child.outer.subject.node not in kept:
+                read.append(child.outer.subject)
             child.dispose()
             instance.drop_child(node, child)
         if node.calls_out and instance.active & node.bit:
@@ -211,6 +217,15 @@ def empty(instance: Instance, kept: Sequence[PlanNode]) -> None:
     for node in kept:
         for key in list((instance.subjects or {}).get(node.index, ())):
             drop_group(instance, node, key)
+    return [subject for subject in read if subject.owner is instance]
+
+
+def read_again(subjects: Sequence[Subject]) -> None:
+    """Emit the windows that have been opened by what is new: what is kept, and reads them, had yet to come back."""
+    for subject in subjects:
+        owner, node = subject.owner, subject.node
+        if owner is not None and node is not None and not subject.ended and not subject.subscribers:
+            context(owner, node).emit(Inner(subject))
 
 
 def forget_heard(instance: Instance, kept: Sequence[PlanNode]) -> None:

@@ -249,12 +249,12 @@ class Loader:
         known = {saved[place][0]: place for place in range(len(saved))}
         ran = {path: active >> place & 1 for path, place in known.items()}
         start_afresh(instance, ran, saved, kept, fitted.new_inputs())
-        empty(instance, kept)
+        opened = empty(instance, kept)
         started = instance.active
         begun = align(instance, ran, saved)
         forget_heard(instance, kept)
         self.report.fresh += begun
-        self.has_begun(instance, fitted, started)
+        self.has_begun(instance, fitted, started, opened)
         take_places(instance, {saved[place][0]: order for place, order in orders})
         for node in instance.plan.nodes:
             place = known.get(node.path)
@@ -284,8 +284,8 @@ class Loader:
     def look_back(self, instance: Instance, fitted: Fitted) -> None:
         """Take out of *fitted* what is not to be kept, for what ran before in *instance*."""
 
-    def has_begun(self, instance: Instance, fitted: Fitted, started: int) -> None:
-        """Hear what a fresh start of *instance* has begun."""
+    def has_begun(self, instance: Instance, fitted: Fitted, started: int, opened: Sequence[Subject]) -> None:
+        """Hear what a fresh start of *instance* has begun, and which windows of what is new it has *opened*."""
 
     def _keep(
         self, instance: Instance, node: PlanNode, active: int, saved: tuple[str, str, int, tuple[str, ...]], values: Any

@@ -161,3 +161,34 @@ def test_a_guard_before_a_total(around: str, guard: str, edit: str) -> None:
     rest = [each for each in REST if each != ("b", None)]
     for each in [*(play(before, after, way, PREFIX, rest) for way in ways), replayed(before, after, PREFIX, rest)]:
         assert expected and each.after[-1:] == expected, (each.before, each.after, str(each.report))
+
+
+OPENERS: dict[str, Body] = {
+    "window_with_count": lambda s: s.window_with_count(2),
+    "one long": lambda s: s.window_with_count(1000),
+    "window_with_time": lambda s: s.window_with_time(2.5),
+    "window": lambda s: s.window(b),
+    "window_when": lambda s: s.window_when(lambda: rx.timer(2.5)),
+    "tumbling_window": lambda s: s.tumbling_window(2.5),
+    "group_by": lambda s: s.group_by(lambda _: 0),
+}
+READERS: dict[str, Body] = {
+    "flat_map": lambda s: s.flat_map(lambda window: window.map(lambda value: value)),
+    "merge_all": lambda s: s.merge_all(),
+    "switch_latest": lambda s: s.switch_latest(),
+    "concat_all": lambda s: s.concat_all(),
+    "flat_map of start_with": lambda s: s.flat_map(lambda window: window.start_with(0)).filter(bool),
+}
+
+
+@pytest.mark.parametrize(
+    "was, now, reader",
+    every_of(17, [row for row in product(OPENERS, OPENERS, READERS) if row[0] != row[1]], commits=4),
+)
+def test_what_opens_is_exchanged(was: str, now: str, reader: str) -> None:
+    """All that comes goes through the groups or windows of what takes another's place, from the first element on."""
+    before, after = (READERS[reader](OPENERS[name](total(a))) for name in (was, now))
+    ways = [way for way in WAYS if way != "behind a kill"]
+    found = [play(before, after, way, PREFIX, REST[:2]) for way in ways]
+    for each in [*found, replayed(before, after, PREFIX, REST[:2])]:
+        assert each.after == TOTALS, (each.before, each.after, str(each.report))

@@ -100,6 +100,10 @@ ENDLESS: dict[str, Callable[[Any], Any]] = {
     "expands": lambda n: n.expand(lambda x: ours.timer(0.5)),
     "tries again": lambda n: n.flat_map(lambda x: ours.timer(0.5).map(lambda _: 1 // 0).retry()),
     "generated": lambda n: n.merge(ours.generate_with_relative_time(0, lambda x: True, lambda x: x + 1, lambda x: 0.5)),
+    "outlived": lambda n: n.skip_until(ours.empty()).buffer_with_time(1.0),
+    "outlived within": lambda n: n.group_by(lambda x: 0).flat_map(
+        lambda g: g.skip_until(n.filter(lambda x: False)).window_with_time(1.0).flat_map(lambda w: w.count())
+    ),
 }
 
 
