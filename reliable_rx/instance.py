@@ -195,7 +195,7 @@ class Instance:
                 self._forget_child(child)
         if self.subjects:
             for subject in self.subjects.pop(node.index, NONE).values():
-                self.world.forget(subject)
+                subject.abandon()
         if self.hubs is not None:
             self.hubs.pop(node.index, None)
 

@@ -70,6 +70,12 @@ class Subject:
             else:
                 tell_end(leaf, error)
 
+    def abandon(self) -> None:
+        """Its owner goes, and nobody reads it: who does so later finds it ended, as whoever has been recovered does."""
+        if self.owner is not None:
+            self.owner.world.forget(self)
+            self.ended, self.epoch = True, self.owner.world.epoch
+
     def add(self, subscriber: Subscriber) -> None:
         self.subscribers.append(subscriber)
 
