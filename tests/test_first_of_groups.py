@@ -233,6 +233,38 @@ def test_nothing_is_lost_and_nothing_comes_twice(operator: str, on: str) -> None
         assert sorted(found) == sorted(given)
 
 
+TAKING: dict[str, Callable[[Any], Any]] = {
+    "take": lambda groups: groups.pipe(ops.take(1)),
+    "first": lambda groups: groups.pipe(ops.first()),
+    "take_while": lambda groups: groups.pipe(ops.take_while(lambda group: False, inclusive=True)),
+    "element_at": lambda groups: groups.pipe(ops.element_at(0)),
+    "take_until": lambda groups: groups.pipe(ops.take_until(groups.pipe(ops.skip(1)))),
+}
+
+
+READ_ALL_ALONG = [operator for operator in PASSING if operator not in ("take and repeat", "first and the others")]
+"""What reads a group from its first element on; where nobody does, an owner that nobody hears any more is let go of."""
+
+
+@pytest.mark.parametrize("operator", READ_ALL_ALONG)
+@pytest.mark.parametrize("taken", TAKING)
+def test_the_last_group_that_is_taken_has_its_elements(taken: str, operator: str) -> None:
+    """What takes so many groups, and lets go of their owner, leaves the last to who reads it an action later."""
+    tools, source = Tools(ops, rx, ()), rx.source("a")
+
+    def read(inside: Callable[[Tools, Any], Any]) -> list[Any]:
+        groups = source.pipe(ops.map(lambda x: x + 100), ops.group_by(lambda x: 0 if x < 104 else x))
+        engine = QueryEngine()
+        engine.declare("a", ["0"])
+        engine.take(
+            engine.creation("q", TAKING[taken](groups).pipe(ops.flat_map(lambda g: inside(tools, g))), time=0.0)
+        )
+        outputs = [each for at in range(4) for each in engine.take(Events("a", "0", at, [at], time=1.0 + at))]
+        return [value for each in outputs for value in each.values if value > 99]
+
+    assert read(PASSING[operator]) == read(lambda t, g: g) == [100, 101, 102, 103]
+
+
 LASTING: dict[str, tuple[Callable[[Any], Any], list[list[int]]]] = {
     "three or a time": (lambda g: rx.merge(g.pipe(ops.skip(2)), rx.timer(60)), [[0, 3, 6], [9]]),
     "three, begun late": (lambda g: g.pipe(ops.start_with(0), ops.skip(3)), [[0, 3, 6], [9]]),
