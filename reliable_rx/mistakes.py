@@ -11,12 +11,15 @@ define what its functions use after its queries.
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any
 
+from reactivex import Observable
+
 from reliable_rx.errors import QueryRefused
-from reliable_rx.query import as_query
+from reliable_rx.query import as_query, walk
+from reliable_rx.refusal import refuse
 from reliable_rx.settled import is_settled
 
 HERE = "reliable_rx."
@@ -44,13 +47,15 @@ def find_mistake(select: Callable[[Any], Any], outer: Any) -> tuple[Any, Excepti
     return inner, wrong if wrong is not None and is_settled(select, outer) else None
 
 
-def what_is_wrong(inner: Any) -> TypeError | None:
-    """Return the error with which nobody can read *inner* as a sequence."""
-    if not isinstance(inner, Iterable):  # queries are iterable, if only to say that they are not
-        try:
-            as_query(inner)
-        except TypeError as raised:
-            return raised
+def what_is_wrong(inner: Any) -> Exception | None:
+    """Return the error with which nobody can read *inner* as a sequence, or host it."""
+    if isinstance(inner, Iterable) and not isinstance(inner, (Observable, Iterator)):
+        return None
+    try:
+        for node in walk(as_query(inner).node):
+            refuse(node.op, "the sequence that it selects")
+    except (TypeError, QueryRefused) as raised:
+        return raised
     return None
 
 

@@ -11,7 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import reactivex
 from lanes import crossed, every_of
+from reactivex import operators as plain
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -71,6 +73,9 @@ MISTAKES: list[tuple[Selector, str]] = [
     (lambda x: x.merge("m"), "got the text 'm' reliable_rx.source('m')"),
     (lambda x: x.pipe(ops.window_with_time("1h"), ops.merge_all()), "duration seconds '1h'"),  # type: ignore[arg-type]
     (lambda x: x.group_by(odd, groups_max=0).merge_all(), "groups_max"),
+    (lambda x: x.pipe(plain.count()), "plain reactivex operator 'count' use reliable_rx.operators.count"),
+    (lambda x: x.merge(reactivex.timer(1.0)), "plain reactivex creation function 'timer' use reliable_rx.timer"),
+    (lambda x: reactivex.of(1), "plain reactivex creation function"),
     (lambda x: x.map(5), "/map mapper must be a function got 5"),
     (lambda x: x.map(lambda a, b: a), "/map one argument <lambda>(a, b)"),
     (lambda x: x.pipe(ops.debounce("2s")), "/debounce number of seconds '2s'"),  # type: ignore[arg-type]
