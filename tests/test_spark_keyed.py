@@ -23,6 +23,7 @@ from reliable_rx.errors import CheckpointRefused, QueryRefused
 from reliable_rx.query import SourceLeaf, walk
 from reliable_rx.testing import Timed
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED
+from reliable_rx.testing.openings import MomentScheduler, opening_in_moments
 from reliable_rx.testing.virtual_time import hot_sources
 from spark_bridge.keyed import Arrivals, Bucket, KeyedQuery
 
@@ -40,7 +41,7 @@ def words(case: Case, length_max: int = EVENTS_MAX) -> Iterator[Word]:
 
 def reference(case: Case, word: Word, *, length: int, ended: bool) -> Heard:
     """Return what plain `reactivex` makes of one key's events, subscribed to right before the first of them."""
-    clock, record = VirtualTimeScheduler(0.0), []
+    clock, record = MomentScheduler(), []
     streams: list[list[Timed]] = [[] for _ in range(case.sources)]
     for place, (source, value) in enumerate(word[1:], 1):
         streams[source].append(Timed(float(place), NEXT, value))
@@ -62,12 +63,13 @@ def reference(case: Case, word: Word, *, length: int, ended: bool) -> Heard:
         if waits:
             clock.schedule(lambda scheduler, state: first(waits - 1))
         else:
-            sources[word[0][0]].on_next(word[0][1])
+            clock.moment(lambda: sources[word[0][0]].on_next(word[0][1]), lambda: True)
 
     clock.schedule_absolute(0.0, subscribe)
     sources = hot_sources(clock, streams)
     try:
-        clock.advance_to(length + 1 + HORIZON_S)
+        with opening_in_moments(clock):
+            clock.advance_to(length + 1 + HORIZON_S)
     except Exception as error:
         record.append((RAISED, repr(error)))
     return record

@@ -314,7 +314,7 @@ def catch(*sources: Observable[A]) -> Query[A]:
     >>> diagram(catch, "-1-2-#", "-a-b-c-d-|")
     -1-2-#
     -a-b-c-d-|
-    -1-2---d-|
+    -1-2-c-d-|
 
     *State*: which one is being read, and the last error.
     """
@@ -331,7 +331,7 @@ def catch_with_iterable(sources: Iterable[Observable[A]]) -> Query[A]:
     >>> diagram(lambda xs, ys: catch_with_iterable([xs, ys]), "-1-2-#", "-a-b-c-d-|")
     -1-2-#
     -a-b-c-d-|
-    -1-2---d-|
+    -1-2-c-d-|
 
     *State*: which one is being read, and the last error. Hosted, *sources* must be a list or tuple: an iterator has no
     position to save.
@@ -353,7 +353,7 @@ def on_error_resume_next(
     >>> diagram(on_error_resume_next, "-1-2-#", "-a-b-c-d-|")
     -1-2-#
     -a-b-c-d-|
-    -1-2---d-|
+    -1-2-c-d-|
 
     *State*: which sequence is being read, and the error of the one before. A function is called again on recovery and
     must be pure; what it raises fails the sequence (in RxPY it comes out of the scheduler).

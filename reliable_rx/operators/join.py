@@ -129,11 +129,15 @@ class GroupJoin(Lasting, name="group_join"):
         else:
             self._take_right(cx, number, value)
 
-    @staticmethod
-    def _take_left(cx: Context, number: int, value: Any) -> None:
-        rights, inner = list(cx.state.rights.values()), cx.project((LEFT, value))
+    def _take_left(self, cx: Context, number: int, value: Any) -> None:
+        rights = list(cx.state.rights.values())
         cx.moment(cx.emit, (value, cx.begin(number)))
         cx.feed(number, rights)
+        try:
+            inner = cx.project((LEFT, value))
+        except BaseException:
+            self.on_unopened(cx, (LEFT, number))
+            raise
         cx.open((LEFT, number), (LEFT, value), inner)
 
     @staticmethod

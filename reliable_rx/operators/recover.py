@@ -106,7 +106,7 @@ def catch(
     >>> diagram(lambda xs, ys: xs.pipe(catch(ys)), "-1-2-#", "-a-b-c-d-|")
     -1-2-#
     -a-b-c-d-|
-    -1-2---d-|
+    -1-2-c-d-|
 
     Beyond RxPY: errors that are not of a type in *on* pass.
 
@@ -230,7 +230,7 @@ def on_error_resume_next(second: Observable[A]) -> Callable[[Observable[A]], Que
     >>> diagram(lambda xs, ys: xs.pipe(on_error_resume_next(ys)), "-1-2-#", "-a-b-c-d-|")
     -1-2-#
     -a-b-c-d-|
-    -1-2---d-|
+    -1-2-c-d-|
 
     *State*: which sequence is being read, and the error of the one before.
     """
