@@ -297,7 +297,7 @@ def test_the_table_of_operators_knows_the_facts() -> None:
         "| [to_list](#to_list) | one input | `items` | `items`: `list_items_max` | – | yes |",
         "| [debounce](#debounce) | time | `value` | – | timers | yes |",
         "| [zip](#zip) | several inputs | `queues`, `live` | what waits: `queue_items_max` | – | yes |",
-        "| [window_with_count](#window_with_count) | inner sequences | `next_key`, `index`, `begun`, `newest` | rows: `windows_max` | – |",
+        "| [window_with_count](#window_with_count) | inner sequences | `next_key`, `index`, `begun`, `newest` | rows: ",
         "| [to_marbles](#to_marbles) | leaves the host | – | – | – | no: read the query's stream",
         "| [rx.interval](#rxinterval) | time | *timer*: `count`, `due` | – | timers | yes |",
     ):
