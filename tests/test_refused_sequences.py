@@ -138,6 +138,8 @@ READ_AT_ONCE: dict[str, list[str]] = {
 """Operators that make something of an event at once, and what is left when its sequence is given up after that."""
 GROUPED = ("group until", "group closing", "group closing of windows", "group_by_until")
 """Those that try again with the next event, which is 9."""
+TRIED_TWICE = ("group closing of windows",)
+"""And with the element that opens the group, before which it was tried, and skipped, in the group's own moment."""
 
 
 def at_four(way: str, behind: str, ok: Any) -> Function:
@@ -171,7 +173,8 @@ def test_what_raises_a_moment_later_is_refused_too(reads: str) -> None:
     for way in LATER:
         status, values, skipped = found = fared(reads, way)
         refused = fared(reads, "raises")
-        assert (status, skipped) == (refused[0], 2 if reads in GROUPED else 1), way
+        times = 3 if reads in TRIED_TWICE else 2 if reads in GROUPED else 1
+        assert (status, skipped) == (refused[0], times), way
         others = [value for value in values if "4" not in value]
         assert others == [value for value in refused[1] if "4" not in value] + READ_AT_ONCE[reads], way
         assert fared(reads, way, restarts=True) == found, way
