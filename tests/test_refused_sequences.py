@@ -130,7 +130,7 @@ LATER = ("for_in", "generate", "while", "beside", "completes", "ends", "groups")
 READ_AT_ONCE: dict[str, list[str]] = {
     "join": [],
     "join, right": [],
-    "group until": ["9"],
+    "group until": [],
     "group closing": [],
     "group closing of windows": [],
     "group_by_until": [],
@@ -138,7 +138,7 @@ READ_AT_ONCE: dict[str, list[str]] = {
 """Operators that make something of an event at once, and what is left when its sequence is given up after that."""
 GROUPED = ("group until", "group closing", "group closing of windows", "group_by_until")
 """Those that try again with the next event, which is 9."""
-TRIED_TWICE = ("group closing of windows",)
+TRIED_TWICE = ("group closing", "group closing of windows")
 """And with the element that opens the group, before which it was tried, and skipped, in the group's own moment."""
 
 
