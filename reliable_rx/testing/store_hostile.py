@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from reliable_rx.names import check_name
 from reliable_rx.testing.claims import same
@@ -30,9 +30,8 @@ def check_hostile(open_store: Callable[[], Store]) -> None:
     with open_store() as store:
         generations, end = store.generations(), store.journal.last_turn
         number = generations[-1].generation + 1 if generations else 1
-        kind: Literal["full"] = "full"
         segments = {name: [(at, 1, each) for at, each in enumerate(RECORDS)] for name in names}
-        store.commit(Checkpoint(number, kind, end, RECORDS[-1], RECORDS, len(RECORDS)), outputs=segments, kept_from={})
+        store.commit(Checkpoint(number, "full", end, RECORDS[-1], RECORDS, len(RECORDS)), outputs=segments, kept_from={})
         firsts = {name: store.log(name).append(list(RECORDS)) for name in names}
         for turn, each in enumerate(RECORDS, end + 1):
             store.journal.append(turn, 1, each)
