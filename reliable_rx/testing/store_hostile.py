@@ -31,7 +31,8 @@ def check_hostile(open_store: Callable[[], Store]) -> None:
         generations, end = store.generations(), store.journal.last_turn
         number = generations[-1].generation + 1 if generations else 1
         segments = {name: [(at, 1, each) for at, each in enumerate(RECORDS)] for name in names}
-        store.commit(Checkpoint(number, "full", end, RECORDS[-1], RECORDS, len(RECORDS)), outputs=segments, kept_from={})
+        checkpoint = Checkpoint(number, "full", end, RECORDS[-1], RECORDS, len(RECORDS))
+        store.commit(checkpoint, outputs=segments, kept_from={})
         firsts = {name: store.log(name).append(list(RECORDS)) for name in names}
         for turn, each in enumerate(RECORDS, end + 1):
             store.journal.append(turn, 1, each)
