@@ -13,7 +13,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from reactivex.scheduler import VirtualTimeScheduler
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -22,6 +21,7 @@ from reliable_rx import operators as ops
 from reliable_rx.piping import compose
 from reliable_rx.testing import Timed
 from reliable_rx.testing.marbles import COMPLETED, NEXT
+from reliable_rx.testing.openings import MomentScheduler, opening_in_moments
 from reliable_rx.testing.virtual_time import hot_sources
 from spark_bridge import run_on_spark
 
@@ -91,16 +91,17 @@ def as_row(event: Event) -> dict[str, Any]:
 
 
 def alone(query: rx.Query[Any], sources: dict[str, Sequence[Event]]) -> list[Any]:
-    """Return what un-hosted `reactivex` gives for the events of one key, by the clock of these events."""
+    """Return what un-hosted `reactivex` gives for one key by the clock of its events; groups open as in a host."""
     begin = min(event[2] for events in sources.values() for event in events)
-    clock, heard = VirtualTimeScheduler(begin - 1e-5), []  # what a subscription does at once is done before
+    clock, heard = MomentScheduler(begin - 1e-5), []  # what a subscription does at once is done before
     stamped = [
         [*(Timed(e[2], NEXT, as_row(e)) for e in events), Timed(events[-1][2] + 1e-5, COMPLETED, None)]
         for events in sources.values()
     ]
     streams = dict(zip(sources, hot_sources(clock, stamped), strict=True))
-    query.bind(**streams).subscribe(heard.append, scheduler=clock)
-    clock.advance_to(max(events[-1][2] for events in sources.values()) + HORIZON_S)
+    with opening_in_moments(clock):
+        query.bind(**streams).subscribe(heard.append, scheduler=clock)
+        clock.advance_to(max(events[-1][2] for events in sources.values()) + HORIZON_S)
     return heard
 
 
