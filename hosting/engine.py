@@ -280,8 +280,7 @@ class QueryEngine(Delivery, TimeMoves):
             if is_edit and standing.clock is not None and standing.status == RUNNING:
                 leave_unread(standing.clock)
             is_other = before.policy != standing.policy  # of which it would be said that they are elsewhere
-            standing.mended = before.skipped if is_edit or is_other else before.mended
-            standing.skipped += before.skipped  # operators go by it
+            standing.take_over(before, counts_afresh=is_edit or is_other)
             if is_edit or report.lost:
                 self.reports[turn.name] = report
 
@@ -344,10 +343,11 @@ class QueryEngine(Delivery, TimeMoves):
         error = None if raised is None else lasting(raised)  # readers see what they would see behind a restart
         self.touch(standing)
         standing.emitted = self.end_stream(name, standing.emitted, error)
-        standing.status, standing.error = (COMPLETED, None) if error is None else (FAILED, error)
+        standing.status = COMPLETED if error is None else FAILED
         self.over.append(name)
         if raised is not None:
-            standing.failure = failure_of(self, standing, raised)
+            standing.faults = standing.faults._replace(error=error)
+            standing.faults = standing.faults._replace(failure=failure_of(self, standing, raised))
             self.tell(name)
         if standing.clock is not None:
             standing.clock.close()

@@ -28,8 +28,8 @@ def take_fail(engine: QueryEngine, turn: Fail) -> None:
     if standing.status == RUNNING:
         engine.finish(standing, turn.error)
     else:  # it had ended before, with or behind what cannot be stored; its stream keeps that end
-        standing.failure = failure_of(engine, standing, turn.error)
-        standing.status, standing.error = FAILED, turn.error
+        standing.status = FAILED
+        standing.faults = standing.faults._replace(error=turn.error, failure=failure_of(engine, standing, turn.error))
         engine.tell(turn.name)
     forget_state(engine, standing)
 

@@ -175,11 +175,11 @@ def _had_before(engine: QueryEngine, standing: Standing, error: Exception) -> di
 
 def stored_mishaps(standing: Standing) -> tuple[Any, ...]:
     """Return what is stored of a query's failure and of the events that it has skipped; nothing if there is nothing."""
-    failure, skipped = standing.failure, standing.skipped
+    _, failure, skipped, mended = standing.faults
     if failure is None and not skipped:
         return ()
-    mended = (standing.mended,) if standing.mended else ()
-    return None if failure is None else (tuple(failure.at), *failure[1:]), skipped, *mended
+    stored = None if failure is None else (tuple(failure.at), *failure[1:])
+    return (stored, skipped, mended) if mended else (stored, skipped)
 
 
 def read_failure(stored: Any) -> Failure | None:

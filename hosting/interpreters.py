@@ -167,7 +167,8 @@ def with_text(engine: QueryEngine, standing: Standing) -> Failure | None:
     failure = standing.failure
     if failure is not None and failure.text is None:
         text = None if failure.origin else text_of(standing.plan.query)
-        standing.failure = failure = failure._replace(text=tuple(text or ()))
+        failure = failure._replace(text=tuple(text or ()))
+        standing.faults = standing.faults._replace(failure=failure)
         engine.touch(standing)
     return failure
 

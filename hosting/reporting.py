@@ -92,7 +92,7 @@ class Reporter:
             if each.status == FAILED:
                 self._told_failed(each, when=self._since(each.name))
             if (
-                each.skipped > each.mended or (each.clock is not None and each.clock.late)
+                each.skipped > each.faults.mended or (each.clock is not None and each.clock.late)
             ) and each.name not in handed_on:
                 self._tell_dropped(each.name, each, once=True)
         self.evaluator.engine.mishaps.clear()
@@ -335,10 +335,10 @@ class Reporter:
 
     def _tell_dropped(self, name: str, standing: Standing | None, *, once: bool = False) -> None:
         """Tell of events that were skipped since the query was edited, or came too late; *once*: log no repetition."""
-        skipped = 0 if standing is None else standing.skipped - standing.mended
+        skipped = 0 if standing is None else standing.skipped - standing.faults.mended
         if standing is not None and skipped:
             fate = f"put into the stream {name}.dead_letters" if standing.policy == "dead_letter" else "lost"
-            since = "since it was edited" if standing.mended else "so far"
+            since = "since it was edited" if standing.faults.mended else "so far"
             message = f"it raised at {plural(skipped, 'event')} {since}, which {'is' if skipped == 1 else 'are'} {fate}"
             if (mishap := self.evaluator.engine.mishaps.pop(name, None)) is not None:
                 self._skips[name] = f"; the last, {place_of(mishap[0])}: {described(mishap[1])}", trace_of(mishap[1])

@@ -95,7 +95,7 @@ def give_up_edited(engine: QueryEngine, standing: Standing, instance: Instance, 
     if instance is standing or not engine.skips.is_going_over(engine, standing.name):
         return False
     engine.touch(standing)
-    standing.skipped += 1
+    standing.skip()
     if engine.news is not None:
         engine.tell(standing.name)
         engine.mishaps[standing.name] = None, error
@@ -105,7 +105,7 @@ def give_up_edited(engine: QueryEngine, standing: Standing, instance: Instance, 
 def skip(engine: QueryEngine, standing: Standing, error: Exception) -> None:
     """Count the event at work as one that a query leaves out, and keep it if that is wanted."""
     engine.touch(standing)
-    standing.skipped += 1
+    standing.skip()
     if engine.news is not None and engine.event is not None:
         engine.tell(standing.name)
         engine.mishaps[standing.name] = engine.event, error

@@ -40,10 +40,23 @@ class TopRow(NamedTuple):
     mended: int = 0
 
 
+class Faults(NamedTuple):
+    """What has gone wrong in a standing query: the error that ended it, where it struck, and what was skipped."""
+
+    error: Exception | None = None
+    failure: Failure | None = None
+    skipped: int = 0
+    mended: int = 0  # how many of those before its newest edit
+
+
+NO_FAULTS = Faults()
+"""Shared by all queries in which nothing has gone wrong: there may be 100,000."""
+
+
 class Standing(Instance):
     """A query that runs under a name: its row, its policy, and how much it has emitted."""
 
-    __slots__ = ("born", "claims", "emitted", "error", "failure", "mended", "policy", "route_key", "skipped", "status")
+    __slots__ = ("born", "claims", "emitted", "faults", "policy", "route_key", "status")
     world: QueryEngine
 
     def __init__(self, plan: Plan, engine: QueryEngine, name: str, *, policy: str, keys: tuple[Any, ...]) -> None:
@@ -56,20 +69,41 @@ class Standing(Instance):
         self.born = 0
         self.emitted = 0
         self.status = RUNNING
-        self.error: Exception | None = None
-        self.failure: Failure | None = None
-        self.skipped = self.mended = 0
-        """How many events it has skipped, and how many of those before its newest edit."""
+        self.faults = NO_FAULTS
         self.claims: Claims | None = None
 
     def restore(self, top: TopRow) -> None:
         """Take over all that a store has of the query besides its state and clock."""
-        self.emitted, self.status, self.error, self.born = top.emitted, top.status, top.error, top.born
-        self.failure, self.skipped, self.mended = read_failure(top.failure), top.skipped, top.mended
+        self.emitted, self.status, self.born = top.emitted, top.status, top.born
+        is_clean = top.error is None and top.failure is None and not top.skipped
+        self.faults = NO_FAULTS if is_clean else Faults(top.error, read_failure(top.failure), top.skipped, top.mended)
 
     @property
     def name(self) -> str:
         return self.key  # type: ignore[return-value]
+
+    @property
+    def error(self) -> Exception | None:
+        return self.faults.error
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.faults.failure
+
+    @property
+    def skipped(self) -> int:
+        return self.faults.skipped
+
+    def skip(self, count: int = 1) -> None:
+        """Count events that were skipped."""
+        self.faults = self.faults._replace(skipped=self.faults.skipped + count)
+
+    def take_over(self, before: Standing, *, counts_afresh: bool) -> None:
+        """Go on counting from what *before* has skipped, by which operators go; what is told of may begin afresh."""
+        if not before.skipped:
+            return
+        mended = before.skipped if counts_afresh else before.faults.mended
+        self.faults = self.faults._replace(skipped=self.skipped + before.skipped, mended=mended)
 
     @property
     def clock(self) -> EventClock | None:
