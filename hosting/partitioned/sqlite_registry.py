@@ -25,10 +25,14 @@ from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 _APPLICATION_ID = 0x52525247  # "RRRG"
 _FORMAT = 3
 _BUSY_TIMEOUT_S = 10.0
+_RETRY_S = 0.01
 _SCHEMA = """CREATE TABLE registry (
     name TEXT PRIMARY KEY, version INTEGER NOT NULL, notices INTEGER NOT NULL, document BLOB NOT NULL,
     written REAL NOT NULL
 ) WITHOUT ROWID"""
+_WHAT_IT_IS = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)
+    FROM pragma_application_id, pragma_user_version"""
+"""In one statement: another process may make the table meanwhile."""
 _INSERT = "INSERT OR IGNORE INTO registry VALUES (?, 1, ?, ?, ?)"
 _UPDATE = (
     "UPDATE registry SET version = version + 1, notices = notices + ?, document = ?, written = ?"
@@ -164,9 +168,7 @@ def _connect(path: Path, *, make: bool) -> sqlite3.Connection:
 
 def _ours(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether it is a registry of this format; False if it is nothing yet."""
-    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    application_id, version, tables = connection.execute(_WHAT_IT_IS).fetchone()
     if application_id == _APPLICATION_ID and version == _FORMAT:
         return True
     if not tables and not application_id:
@@ -180,9 +182,22 @@ def _ours(connection: sqlite3.Connection, path: Path) -> bool:
     raise CheckpointRefused(f"{path}: {what}", what=what, where=str(path))
 
 
+def _keep_a_log(connection: sqlite3.Connection) -> None:
+    """Have the file written ahead, for which SQLite does not wait as for all else: another process may be making it."""
+    until = time.monotonic() + _BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(_RETRY_S)
+
+
 def _make(connection: sqlite3.Connection, path: Path) -> None:
     """Make the table, unless another process does so first."""
-    connection.execute("PRAGMA journal_mode = WAL")
+    _keep_a_log(connection)
     connection.execute("BEGIN IMMEDIATE")
     try:
         if not _ours(connection, path):

@@ -46,6 +46,31 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Registry, Regi
     return views[0], views[1]
 
 
+@pytest.mark.parametrize("kind, rounds", [("sqlite", 40), ("postgres", 5)])
+def test_nodes_that_begin_a_group_at_once(
+    kind: str, rounds: int, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Whoever opens a registry that is not there yet finds or makes it, however many do so at one time."""
+    failed, starts = list[BaseException](), threading.Barrier(4)
+
+    def begin(where: str) -> None:
+        starts.wait()
+        try:
+            (SqliteRegistry(where, "g") if kind == "sqlite" else PostgresRegistry(where, "g")).close()
+        except BaseException as raised:
+            failed.append(raised)
+
+    for number in range(rounds):
+        fresh = tmp_path / f"{number}.sqlite"
+        where = str(fresh) if kind == "sqlite" else request.getfixturevalue("postgres").new_database()
+        threads = [threading.Thread(target=begin, args=(where,)) for _ in range(starts.parties)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert not failed
+
+
 def test_the_newest_version_alone_can_be_replaced(pair: tuple[Registry, Registry]) -> None:
     """Whoever is late is told so, and has changed nothing."""
     one, other = pair
