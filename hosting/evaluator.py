@@ -149,6 +149,7 @@ class QueryEvaluator(Looking):
         check_before_start(f"source {name!r}", started=self.started, closed=self.closed)
         name = check_new("source", name, self.intake.sources, self.declared)
         check_source(name, source)
+        self.outlets.check_source(name, source)
         self.intake.add(name, source, start=start)
         self.engine.declare(name, (), timestamp=getattr(source, "timestamp", None))
 

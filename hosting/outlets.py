@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING
 from hosting.cycles import there_are
 from hosting.moved_sinks import place_taken, tell_left, tell_taken
 from hosting.side_outputs import why_never_of_source
-from hosting.sink_positions import UNMADE, UNOPENED, Known, holder_of, is_sink, label_of, matched, read_known, target_of
+from hosting.sink_positions import (
+    UNMADE,
+    UNOPENED,
+    Known,
+    check_apart,
+    holder_of,
+    is_sink,
+    label_of,
+    matched,
+    read_known,
+    target_of,
+)
 from hosting.sink_writer import SinkWriter, checked_policy, tamed
 from hosting.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over
 from hosting.statistics import SinkFigures
@@ -23,7 +34,7 @@ from reliable_rx.class_of import is_a
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
 from reliable_rx.handled import forget, note, noted
 from reliable_rx.names import query_of
-from reliable_rx.reliable import Sink
+from reliable_rx.reliable import Sink, Source
 
 if TYPE_CHECKING:
     from hosting.evaluator import QueryEvaluator
@@ -76,6 +87,8 @@ class Outlets:
     def _check_target(self, stream: str, sink: Sink) -> None:
         """*Raises* `ValueError` if a sink that is written has the target of *sink*."""
         target, knows_position = target_of(sink), hasattr(sink, "stored_position")
+        for name, source in self.evaluator.intake.sources.items():
+            check_apart(name, source, stream, sink)
         for each in self.all if target is not None else ():
             may_share = each.stream != stream and not knows_position  # it adds to what is there, as a service may
             if each.failure is None and not each.is_closed and target_of(each.sink) == target and not may_share:
@@ -84,6 +97,11 @@ class Outlets:
                     f"this one another"
                     + ("; where a cell of a notebook was run again, the first one goes on" * (each.stream == stream))
                 )
+
+    def check_source(self, name: str, source: Source) -> None:
+        """*Raises* `ValueError` if *source* would read what a sink writes."""
+        for each in self.all:
+            check_apart(name, source, each.stream, each.sink)
 
     def reopen(self, stream: str) -> None:
         """Have the failed sinks of *stream* opened anew, before anything is written next. *Raises* `KeyError`."""

@@ -50,6 +50,17 @@ def target_of(sink: Any) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
+def check_apart(name: str, source: Any, stream: str, sink: Any) -> None:
+    """*Raises* `ValueError` if the source *name* would read what *sink* writes: what it gives would come in again."""
+    target, finds = target_of(sink), getattr(source, "finds", None)
+    if target is not None and finds is not None and finds(target):
+        raise ValueError(
+            f"source {name!r} finds {target}, which the sink of stream {stream!r} writes, so that outputs would come "
+            f"in as events, maybe without end: write it where the source does not look, or have a query read the "
+            f"stream by its name, rx.source({stream!r})"
+        )
+
+
 def kind_of(sink: Any) -> str:
     """Return the name of the class of *sink*, or of the one that it guards."""
     return qualname_of(type(getattr(sink, "guarded", sink)))

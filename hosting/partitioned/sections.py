@@ -336,4 +336,5 @@ def _section(
         queries,
         [each for each in app.sinks if query_of(each.stream) in {*queries, *buried}],
         app.options,
+        Targets(sources),
     )

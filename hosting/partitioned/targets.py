@@ -9,13 +9,17 @@ sink says that finds another writer hints at it.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+from hosting.sink_positions import check_apart
 from reliable_rx.errors import QueryRefused
+from reliable_rx.reliable import Source
 
 
 class Targets:
-    """Which partition writes to what.
+    """Which partition writes to what, of which no *sources* may read anything.
 
     >>> class File:
     ...     target = "out.jsonl"
@@ -24,12 +28,18 @@ class Targets:
     >>> targets.check("sums", "readings/attic", File())
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sources: Mapping[str, Source] = MappingProxyType({})) -> None:
+        self._sources = sources
         self._lock = threading.Lock()
         self._writers: dict[str, str] = {}
 
     def check(self, stream: str, partition: str, sink: Any) -> None:
-        """Note that *sink* is that of *partition*. *Raises* `QueryRefused` if its target is another partition's."""
+        """Note that *sink* is that of *partition*.
+
+        *Raises* `QueryRefused` if its target is another partition's, `ValueError` if a source would read it.
+        """
+        for name, source in self._sources.items():
+            check_apart(name, source, stream, sink)
         target = getattr(sink, "target", None)
         if target is None:
             return

@@ -16,7 +16,7 @@ from reliable_rx.reliable import Defined, Numbered, Source
 CLASS = "class"
 OPTIONAL = (
     "timestamp", "on_bad_record", "left_out", "trouble", "end_of", "on_available",
-    "listing", "bounds", "find", "extent", "growth", "definition", "numbering",
+    "listing", "bounds", "find", "finds", "extent", "growth", "definition", "numbering",
 )  # fmt: skip
 """All that is asked of a source and that it need not have; `tests/test_source_wrappers.py` holds both ends to it."""
 

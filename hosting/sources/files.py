@@ -103,7 +103,7 @@ class FileSource:
         _check_types(types)
         check_choice("on_bad_record", on_bad_record, OnBadRecord)
         found = Found(paths, fails=on_bad_record == "fail", names_matter=partition_by is None)
-        self.paths, self.left_out = found.paths, tuple(found.left_out)
+        self.paths, self.left_out, self.finds = found.paths, tuple(found.left_out), found.finds
         if follow:
             self.trouble = Presence(self.paths).trouble
         self.timestamp = timestamp

@@ -11,6 +11,7 @@ import glob
 import os
 import time
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from hosting.sources.lines import not_a_file
@@ -35,10 +36,16 @@ class Found:
     def __init__(self, paths: Paths, *, fails: bool, names_matter: bool) -> None:
         self.left_out: list[str] = []
         self._checks_names = names_matter and not fails
-        given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-        self.paths = tuple(path for one in given for path in self._expand(os.fspath(one)))
+        given = [os.fspath(one) for one in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+        self.paths = tuple(path for one in given for path in self._expand(one))
+        self._wanted = tuple(os.path.realpath(one) for one in given)
         if not self.paths:
             raise ValueError("a file source needs at least one path")
+
+    def finds(self, path: str) -> bool:
+        """Whether *path*, which need not be there, is or would be one of these files."""
+        parts = Path(os.path.realpath(path)).parts
+        return any(is_match(parts, Path(one).parts) for one in self._wanted)
 
     def _expand(self, path: str) -> list[Path]:
         if os.path.isfile(path):
@@ -77,6 +84,22 @@ class Found:
             except ValueError:
                 return "its name cannot be stored: rename it"
         return ""
+
+
+def is_match(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a path is what `glob` finds, part by part.
+
+    >>> is_match(("data", "a", "b.csv"), ("data", "**", "*.csv"))
+    True
+    """
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(is_match(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
+    if not parts or (parts[0].startswith(".") and not pattern[0].startswith(".")):
+        return False
+    is_same = parts[0] == pattern[0] or fnmatchcase(parts[0], pattern[0])
+    return is_same and is_match(parts[1:], pattern[1:])
 
 
 def told(left_out: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from conditions import until
 from lanes import at_each_commit
 from node_world import Logs, World, row
 
-from hosting import App, CallbackSink, JsonLinesSink, SqliteTableSink
+from hosting import App, CallbackSink, FileSource, JsonLinesSink, SqliteTableSink
 from hosting.partitioned.places import Place
 
 
@@ -67,6 +67,24 @@ def test_a_sink_that_fails_stops_no_partition(tmp_path: Path, what: str) -> None
         until(lambda: row(tmp_path, "a").status == "failing")
         found = row(tmp_path, "a")
         assert found.lease == "open" and found.epoch == 1 and why in found.error
+
+
+def test_a_sink_does_not_write_what_a_source_reads(tmp_path: Path) -> None:
+    """Its file would be the next partition, and that one's the next: it is refused by name, and nothing is written."""
+    (tmp_path / "a.jsonl").write_text("1\n2\n")
+
+    def declare(app: App, world: World) -> None:
+        source = app.source("logs", lambda: FileSource(tmp_path / "*.jsonl", follow=True))
+        app.query("same", source)
+        app.sink("same", lambda place: JsonLinesSink(tmp_path / f"out-{place.partition.name}"))
+        app.sink("same", world.sink("same", world.name))
+
+    world = World(tmp_path / "world", declare)
+    with world.node():
+        until(lambda: len(world.came.get(("same", "a.jsonl"), ())) == 2)
+        until(lambda: row(tmp_path / "world", "a.jsonl").status == "failing")
+        assert "source 'logs' finds" in row(tmp_path / "world", "a.jsonl").error
+    assert [each.name for each in tmp_path.glob("*.jsonl*")] == ["a.jsonl"]
 
 
 def test_a_partition_leaves_out_what_its_sink_refuses(tmp_path: Path) -> None:
