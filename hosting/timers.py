@@ -164,6 +164,17 @@ class Clock:
             if others or immediate:
                 self.put_behind(others)
 
+    def follow_up(self, opener: Cx, call: Callable[..., None], *args: Any) -> None:
+        """Do the same with what opens nothing: it costs next to nothing where that sets nothing going."""
+        if self.immediate or self.in_timers or self.trampoline.busy:
+            self.moment(opener, call, *args)
+            return
+        call(*args)
+        if self.immediate:
+            actions = tuple(self.immediate)
+            self.immediate.clear()
+            self.moment(opener, self.immediate.extend, actions)
+
     def settle_moment(self, opener: Cx) -> tuple[Timer, ...]:
         """Do what has been set going, and return what may begin its opener again, for which it is too early."""
         left, actions = [], 0

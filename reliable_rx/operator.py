@@ -314,7 +314,7 @@ class Context(Protocol):
     def cancel(self, tag: Hashable, /) -> None: ...
 
     def moment(self, call: Callable[..., T], /, *args: Any) -> T:
-        """Call *call*, which emits what has opened, and have all it sets going at once happen before it is fed."""
+        """Call *call*, and have all that it sets going at once happen before what comes next in the event."""
 
     def subscribe(self, port: int, /) -> None:
         """Subscribe to an input, with fresh state for all that stands before it."""
@@ -366,7 +366,7 @@ class Context(Protocol):
         """The live inner sequences of our own, by key."""
 
     def feed(self, key: Hashable, values: Sequence[Any], /) -> None:
-        """Emit into the inner sequence *key*."""
+        """Emit into the inner sequence *key*, and have all that this sets going at once happen before it may end."""
 
     def renew(self, key: Hashable, /) -> None:
         """Make the inner sequence *key* the last of `groups`, as if it had just begun."""

@@ -195,13 +195,13 @@ class Cx:
     def feed(self, key: Hashable, values: Sequence[Any]) -> None:
         subject = self.groups().get(key)
         if subject is not None:
-            subject.feed(values)
+            self.instance.world.follow_up(self, subject.feed, values)
 
     def renew(self, key: Hashable) -> None:
         self.instance.renew(self.node, key)
 
     def end(self, key: Hashable, error: Exception | None = None) -> None:
-        self.instance.end_group(self.node, key, error)
+        self.instance.world.follow_up(self, self.instance.end_group, self.node, key, error)
 
     def drop(self, key: Hashable) -> None:
         drop_group(self.instance, self.node, key)
@@ -282,7 +282,7 @@ def finish_node(instance: Instance, node: PlanNode, error: Exception | None) -> 
         end_hub(instance, node, error)
         return
     for key in list(instance.groups(node)) if node.op.yields_inner else ():
-        instance.end_group(node, key, error)
+        context(instance, node).end(key, error)
     end_outer(instance, node, error)
 
 

@@ -216,6 +216,9 @@ class PlainWorld:
         finally:
             close(opener)
 
+    def follow_up(self, opener: Cx, call: Callable[..., None], *args: Any) -> None:
+        self.moment(opener, call, *args)
+
     def cancel_timer(self, timer: Timer) -> None:
         timer[2] = None
         if timer[4] is not None:

@@ -55,6 +55,9 @@ class World(Protocol):
         Not where a subscription is under way, which is finished first, nor once *opener* has ended.
         """
 
+    def follow_up(self, opener: Cx, call: Callable[..., None], /, *args: Any) -> None:
+        """Do the same with what feeds or ends an inner sequence, and opens none."""
+
     openers: list[Cx]
     """Whose moments are going on, the outermost first."""
 

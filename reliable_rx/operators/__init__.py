@@ -53,6 +53,7 @@ from reliable_rx.operators.pick import (
 )
 from reliable_rx.operators.project import map, map_indexed, pluck, pluck_attr, starmap, starmap_indexed
 from reliable_rx.operators.recover import catch, on_error_resume_next, retry, retry_with_backoff
+from reliable_rx.operators.sessions import window_with_inactivity
 from reliable_rx.operators.settle import last, last_or_default, single, single_or_default, single_or_default_async
 from reliable_rx.operators.share import multicast, publish, publish_value, ref_count, replay, share
 from reliable_rx.operators.switch import flat_map_latest, switch_latest, switch_map, switch_map_indexed
@@ -74,7 +75,7 @@ from reliable_rx.operators.time_spans import (
 from reliable_rx.operators.time_stamps import throttle_first, time_interval, timestamp
 from reliable_rx.operators.tuples import combine_latest, with_latest_from, zip, zip_latest
 from reliable_rx.operators.until import amb, skip_until, take_until
-from reliable_rx.operators.window import window, window_toggle, window_when, window_with_count, window_with_inactivity
+from reliable_rx.operators.window import window, window_toggle, window_when, window_with_count
 from reliable_rx.operators.with_mapper import delay_with_mapper, throttle_with_mapper, timeout_with_mapper
 from reliable_rx.operators.zip_iterable import zip_with_iterable, zip_with_list
 

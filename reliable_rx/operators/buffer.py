@@ -14,8 +14,9 @@ from reactivex import Observable
 
 from reliable_rx.arguments import check_boundaries, check_count
 from reliable_rx.operator import Context, Linear, Stage
+from reliable_rx.operators.sessions import check_gap
 from reliable_rx.operators.time_spans import check_list
-from reliable_rx.operators.window import Closed, check_gap
+from reliable_rx.operators.window import Closed
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Query, apply, as_query
 

@@ -131,8 +131,9 @@ class GroupJoin(Lasting, name="group_join"):
 
     def _take_left(self, cx: Context, number: int, value: Any) -> None:
         rights = list(cx.state.rights.values())
-        cx.moment(cx.emit, (value, cx.begin(number)))
-        cx.feed(number, rights)
+        window = cx.begin(number)
+        cx.moment(cx.emit, (value, window))
+        window.subject.feed(rights)  # type: ignore[attr-defined]
         try:
             inner = cx.project((LEFT, value))
         except BaseException:

@@ -17,7 +17,7 @@ from reactivex.abc import SchedulerBase
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.time import Relative, due_from, microseconds
-from reliable_rx.operators.window import open_window
+from reliable_rx.operators.window import feed_windows, open_window
 from reliable_rx.parameters import frozen, relative_seconds
 from reliable_rx.query import Query
 
@@ -92,10 +92,10 @@ class WindowWithTime(Spanned, name="window_with_time"):
         cx.subscribe_all()
 
     def on_next(self, cx: Context, port: int, value: Any) -> None:
-        feed_all(cx, (value,))
+        feed_windows(cx, (value,))
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
-        feed_all(cx, values)
+        feed_windows(cx, values)
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         state = cx.state
@@ -112,17 +112,6 @@ class WindowWithTime(Spanned, name="window_with_time"):
             cx.end(next(iter(cx.groups()), None))
         if cx.goes_on(state):
             self.schedule_span(cx)
-
-
-def feed_all(cx: Context, values: Sequence[Any]) -> None:
-    """Emit into every open window, element by element if there are several."""
-    groups = tuple(cx.groups().values())
-    if len(groups) == 1:
-        groups[0].feed(values)
-        return
-    for value in values:
-        for group in groups:
-            group.feed((value,))
 
 
 def window_with_time(

@@ -1,4 +1,4 @@
-"""Operators that split a sequence into windows, inner sequences that they own; those that go by time are in `time`."""
+"""Operators that split a sequence into windows, inner sequences that they own; those that go by time are elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.arguments import check_boundaries, check_count, check_number
+from reliable_rx.arguments import check_boundaries, check_count
 from reliable_rx.operator import Context, Fields, Stage
 from reliable_rx.parameters import frozen
 from reliable_rx.query import Inner, Query, apply, as_query
@@ -51,6 +51,17 @@ def feed_windows(cx: Context, values: Sequence[Any]) -> None:
             window.feed((value,))
 
 
+def feed_in_moments(cx: Context, values: Sequence[Any]) -> None:
+    """Do the same where the event that brings *values* may end a window: what they set going in it comes before."""
+    open_now = tuple(cx.groups())
+    if len(open_now) == 1:
+        cx.feed(open_now[0], values)
+        return
+    for value in values:
+        for key in open_now:
+            cx.feed(key, (value,))
+
+
 @frozen
 class Window(Windows, name="window"):
     roles = True
@@ -62,7 +73,7 @@ class Window(Windows, name="window"):
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         if port == 0:
-            feed_windows(cx, values)
+            feed_in_moments(cx, values)
             return
         for _ in values:
             cx.end(cx.state.next_key - 1)
@@ -161,7 +172,7 @@ class WindowWhen(Closed, Windows, name="window_when"):
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         if not cx.state.unclosed or self.is_closable(cx):
-            feed_windows(cx, values)
+            feed_in_moments(cx, values)
 
     def on_inner_completed(self, cx: Context, key: Hashable) -> None:
         if self.is_given_up(cx):
@@ -204,7 +215,7 @@ class WindowToggle(Windows, name="window_toggle"):
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         if port == 0:
-            feed_windows(cx, values)
+            feed_in_moments(cx, values)
             return
         for opening in values:
             inner = cx.project(opening)
@@ -281,7 +292,7 @@ class WindowWithCount(Windows, name="window_with_count", version=2):
         self._move(cx)
         while at < end and cx.goes_on(state):
             until = min(end, at + self._quiet(state))
-            feed_windows(cx, values[at:until] if until - at < end else values)
+            feed_in_moments(cx, values[at:until] if until - at < end else values)
             if not cx.goes_on(state):
                 return
             state.index += until - at
@@ -336,62 +347,3 @@ def window_with_count(count: int, skip: int | None = None) -> Callable[[Observab
     if skip is not None:
         check_count("skip", skip, 1)
     return WindowWithCount(count, count if skip is None else skip)
-
-
-@frozen
-class WindowWithInactivity(Windows, name="window_with_inactivity"):
-    gap_s: float
-
-    @dataclass(slots=True)
-    class State(Windows.State):
-        last_s: float = 0.0
-
-    def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
-        now, state = cx.now, cx.state
-        if cx.groups() and now > state.last_s + self.gap_s:
-            cx.end(state.next_key - 1)
-        state.last_s = now
-        if not cx.groups():
-            open_window(cx)
-            cx.schedule(now + self.gap_s, "quiet")
-        feed_windows(cx, values)
-
-    def adopt(self, state: State, before: Before) -> bool:
-        return True
-
-    def on_adopted(self, cx: Context, before: Before) -> None:
-        if cx.groups():
-            cx.schedule(cx.state.last_s + self.gap_s, "quiet")
-
-    def on_timer(self, cx: Context, tag: Hashable) -> None:
-        due = cx.state.last_s + self.gap_s
-        if due <= cx.now:
-            cx.end(cx.state.next_key - 1)
-        else:
-            cx.schedule(due, "quiet")
-
-
-def window_with_inactivity(gap_s: float) -> Callable[[Observable[A]], Query[Query[A]]]:
-    """Split the sequence into sessions: a window opens with an element and closes when none has come for *gap_s*.
-
-    >>> from reliable_rx import operators as ops
-    >>> from reliable_rx.testing import diagram
-    >>> sessions = lambda s: s.pipe(window_with_inactivity(2), ops.flat_map(lambda w: w.pipe(ops.to_list())))
-    >>> diagram(sessions, "-1-2----3-|")
-    -1-2---------3-|
-    -----[1, 2]----([3] |)
-
-    Not in RxPY. Time is the query's clock; an element exactly *gap_s* after the last one still belongs to its session.
-    For sessions per key, put it behind `group_by`.
-
-    *State*: a counter, a time, one timer and the row of one window.
-
-    *Raises* `ValueError` for a gap that is not positive.
-    """
-    check_gap(gap_s)
-    return WindowWithInactivity(gap_s)
-
-
-def check_gap(gap_s: float) -> None:
-    """*Raises* `ValueError` for a gap that is not positive."""
-    check_number("gap_s", gap_s)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 from unittest.mock import patch
 
@@ -19,12 +19,17 @@ from reactivex import Observable, abc, compose, operators
 from reactivex.disposable import Disposable, SerialDisposable
 from reactivex.scheduler import CurrentThreadScheduler, VirtualTimeScheduler
 from reactivex.scheduler.scheduleditem import ScheduledItem
+from reactivex.subject import Subject
 
 OPENERS = (
     "group_join", "window", "window_toggle", "window_when", "window_with_count", "window_with_time",
     "window_with_time_or_count",
 )  # fmt: skip
 """The operators that emit windows; `group_by_until` has durations besides, and `group_by` is made of it."""
+HOMES = ("_groupbyuntil", "_groupjoin", "_window", "_windowwithcount", "_windowwithtime", "_windowwithtimeorcount")
+"""The modules of RxPY that make them."""
+FED_IN_MOMENTS = ("_window", "_windowwithcount", "_windowwithtimeorcount")
+"""Those of windows that an element may end: what it sets going in them comes before."""
 T = TypeVar("T")
 Operator = Callable[[Observable[Any]], Observable[Any]]
 _plain_until = operators.group_by_until
@@ -132,6 +137,23 @@ def settled_duration(clock: MomentScheduler, duration: Observable[Any], group: O
     return Observable(subscribe)
 
 
+def group_of(clock: MomentScheduler, *, is_fed_in_moments: bool) -> type[Subject[Any]]:
+    """Return what groups or windows are made of whose end is a moment too."""
+
+    class Group(Subject[T]):
+        def on_completed(self) -> None:
+            clock.moment(super().on_completed, lambda: True)
+
+        def on_error(self, error: Exception) -> None:
+            clock.moment(lambda: super(Group, self).on_error(error), lambda: True)
+
+    class Window(Group[T]):
+        def on_next(self, value: T) -> None:
+            clock.moment(lambda: super(Window, self).on_next(value), lambda: True)
+
+    return Window if is_fed_in_moments else Group
+
+
 @contextmanager
 def opening_in_moments(clock: MomentScheduler) -> Iterator[None]:
     """Let RxPY's groups and windows open as those of a host."""
@@ -148,5 +170,9 @@ def opening_in_moments(clock: MomentScheduler) -> Iterator[None]:
         return lambda *args, **kwargs: compose(plain(*args, **kwargs), settled(clock))
 
     replaced = {name: of(getattr(operators, name)) for name in OPENERS} | {"group_by_until": until}
-    with patch.multiple(operators, **replaced):
+    with ExitStack() as patches:
+        patches.enter_context(patch.multiple(operators, **replaced))
+        for module in HOMES:
+            group = group_of(clock, is_fed_in_moments=module in FED_IN_MOMENTS)
+            patches.enter_context(patch(f"reactivex.operators.{module}.Subject", group))
         yield
