@@ -126,8 +126,8 @@ class Editor(Reopening):
         if owner is None or node is None or not (leaves := group.begins(owner.plan)):
             return
         subject = owner.groups(node).get(group.key)
-        if subject is not None and not subject.subscribers:
-            self.report.fresh += leaves
+        if subject is not None and not subject.is_read:
+            self.report.fresh += [each for each in leaves if each != node.path]
             self.unread.append(subject)
 
     def _forget(self, instance: Instance, node: PlanNode, memory: str) -> None:

@@ -144,11 +144,13 @@ class Reopening(Loader):
             deal_with(child, error)
         for subject in self.unread:
             owner, node = subject.owner, subject.node
-            if owner is None or node is None or subject.ended or subject.subscribers:
+            if owner is None or node is None or subject.ended or subject.is_read:
                 continue
             if node.op.begins_again or node.op.begins_unread:
                 owner.end_group(node, subject.key, None)
                 owner.close(node, subject.key)
+            elif getattr(node.op, "emits_bare", False):
+                self.opened.append(subject)
         self.unread = []
         self.refitting.tell()
         self.settle_ended()

@@ -165,9 +165,11 @@ class EndedGroup(NamedTuple):
     reader: PlanNode
 
     def begins(self, after: Plan) -> list[str]:
-        """Return the leaves of what reads it in *after* now which are to read it again."""
+        """Return what in *after* is to read it again: leaves of what reads it now, or what is in the place of that."""
         node = after.by_path.get(self.reader.path)
-        if node is None or node.template is None or self.reader.template is None:
+        if node is None or node.op.name != self.reader.op.name:
+            return [self.path]
+        if node.template is None or self.reader.template is None:
             return []
         past = Past(self.reader.template, 0, node.template)
         return [each.path for each in node.template.leaves if each.path in past.leaves & past.again]
@@ -181,7 +183,7 @@ def ended_groups(row: Instance) -> Iterator[EndedGroup]:
             reader = reader.down
         if reader is not None and node.op.begins_again:
             for key, subject in row.groups(node).items():
-                if not subject.subscribers:
+                if not subject.is_read:
                     yield EndedGroup(row.address(), node.path, key, reader)
 
 

@@ -38,7 +38,7 @@ def give_up(child: Instance) -> None:
     parent.drop_child(node, child)
     child.key = GIVEN_UP
     silence(subjects)
-    if group is not None and not group.ended and not group.subscribers:
+    if group is not None and not group.ended and not group.is_read:
         group.owner.end_group(group.node, group.key, None)  # type: ignore[union-attr, arg-type]
         group.owner.close(group.node, group.key)  # type: ignore[union-attr, arg-type]
     node.inner_refused(parent, key)

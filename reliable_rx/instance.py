@@ -382,12 +382,9 @@ class Instance:
     def _is_read(self, node: PlanNode) -> bool:
         if node.op.is_hub:
             return bool(subject_of_hub(self, node).subscribers)
-        groups = self.groups(node).values()
-        if not getattr(node.op, "reads_own", False):
-            return any(subject.subscribers for subject in groups)
-        return any(not self._is_own(node, reader) for subject in groups for _, reader, _ in subject.subscribers)
+        return any(subject.is_read for subject in self.groups(node).values())
 
-    def _is_own(self, node: PlanNode, reader: Instance | None) -> bool:
+    def is_own(self, node: PlanNode, reader: Instance | None) -> bool:
         """Whether *reader* is part of what *node* itself subscribed to."""
         while reader is not None and not (reader.parent is self and reader.sink is node):
             reader = reader.parent

@@ -16,7 +16,7 @@ from reliable_rx.branch_code import feeding
 from reliable_rx.giving_up import drop_group
 from reliable_rx.hub import connect, subject_of_hub
 from reliable_rx.query import HubLeaf, Inner
-from reliable_rx.reading import reads_inner, remember_order, subject_of
+from reliable_rx.reading import inner_in, reads_inner, remember_order, subject_of
 from reliable_rx.stage import context
 
 if TYPE_CHECKING:
@@ -205,11 +205,10 @@ def empty(instance: Instance, kept: Sequence[PlanNode]) -> list[Subject]:
     An end would be an answer, of what reads a window (a list without elements) or stands behind what reads it. Returned
     are the windows of what is new, which are to be read when all rows are back.
     """
-    read: list[Subject] = []
+    read: dict[Subject, None] = {}
     for node in kept:
         for child in list((instance.children or {}).get(node.index, {}).values()):
-            if isinstance(child.outer, Inner) and child.outer.subject.node not in kept:
-                read.append(child.outer.subject)
+            read |= dict.fromkeys(read_in(child))
             child.dispose()
             instance.drop_child(node, child)
         if node.calls_out and instance.active & node.bit:
@@ -217,14 +216,22 @@ def empty(instance: Instance, kept: Sequence[PlanNode]) -> list[Subject]:
     for node in kept:
         for key in list((instance.subjects or {}).get(node.index, ())):
             drop_group(instance, node, key)
-    return [subject for subject in read if subject.owner is instance]
+    return [subject for subject in read if subject.owner is instance and subject.node not in kept]
+
+
+def read_in(child: Instance) -> Iterator[Subject]:
+    """Yield the groups and windows for which an inner sequence was opened, or one within it."""
+    yield from inner_in(child.outer)
+    for children in (child.children or {}).values():
+        for each in children.values():
+            yield from read_in(each)
 
 
 def read_again(subjects: Sequence[Subject]) -> None:
     """Emit the windows that have been opened by what is new: what is kept, and reads them, had yet to come back."""
     for subject in subjects:
         owner, node = subject.owner, subject.node
-        if owner is not None and node is not None and not subject.ended and not subject.subscribers:
+        if owner is not None and node is not None and not subject.ended and not subject.is_read:
             context(owner, node).emit(Inner(subject))
 
 

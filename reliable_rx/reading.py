@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+from reliable_rx.class_of import is_a
 from reliable_rx.hub import find_hub, join, subject_of_hub
-from reliable_rx.query import HubLeaf, Inner, InnerLeaf, SymbolLeaf
+from reliable_rx.query import HubLeaf, Inner, InnerLeaf, Query, SymbolLeaf, walk
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
@@ -59,6 +61,18 @@ def remember_order(instance: Instance, leaf: PlanNode, order: int) -> None:
     if instance.orders is None:
         instance.orders = {}
     instance.orders[leaf.index] = order
+
+
+def inner_in(outer: Any) -> Iterator[Subject]:
+    """Yield the groups and windows that *outer*, for which an inner sequence was opened, is or was made of."""
+    waiting, seen = [outer], set[int]()
+    while waiting:
+        at = waiting.pop()
+        if is_a(at, Query):
+            yield from (each.op.subject for each in walk(at.node) if isinstance(each.op, InnerLeaf))
+        elif is_a(at, (tuple, list, dict)) and id(at) not in seen:
+            seen.add(id(at))
+            waiting += dict.values(at) if is_a(at, dict) else at
 
 
 def stands_behind(reader: PlanNode, node: PlanNode) -> bool:

@@ -22,7 +22,6 @@ from reliable_rx.merging import (
     forget_heard,
     kept_in,
     replace_timers,
-    restore_timer,
     start_afresh,
     stop_unread,
     take_places,
@@ -32,9 +31,10 @@ from reliable_rx.operator import Stage
 from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import Inner
-from reliable_rx.reading import reads_inner, remember_order, stands_behind, subject_of
+from reliable_rx.reading import inner_in, stands_behind
 from reliable_rx.refitting import GONE, Fitted, Refitting
 from reliable_rx.report import Report as Report
+from reliable_rx.restoring import know_hubs, restore, resume_calls
 from reliable_rx.settings import given_to
 from reliable_rx.subject import RESOLVE, Address, Subject
 
@@ -149,19 +149,17 @@ class Loader:
         while waiting:
             later = [(address, row) for address, row in waiting if not self._load(address, row)]
             if len(later) == len(waiting):
-                self.report.dropped += [self.refitting.placed(address)[-2].lstrip(GONE) for address, _ in later]
+                for address, row in later:
+                    self._drop_row(address, row)
                 return
             waiting = later
 
     def _load(self, address: Address, row: Row) -> bool:
-        *around, _, path, _ = self.refitting.placed(address)
-        owner = self.instances.get(tuple(around))
+        owner, node = self._place(address)
         if owner is None:
             return False
-        node = owner.plan.by_path.get(path)
-        is_anew = node is not None and (tuple(around), path) in self.refitting.anew
-        if node is None or is_anew or not (node.op.yields_inner if row[0] == "subject" else opens(node)):
-            self._drop(path.lstrip(GONE), row[1] if row[0] == "inner" else None)
+        if node is None or not (node.op.yields_inner if row[0] == "subject" else opens(node)):
+            self._drop_row(address, row)
         else:
             load = self._load_subject if row[0] == "subject" else self._load_inner
             if owner.plan.under_symbol:
@@ -170,6 +168,17 @@ class Loader:
             else:
                 load(owner, node, address, row)
         return True
+
+    def _place(self, address: Address) -> tuple[Instance | None, PlanNode | None]:
+        """Return the instance and the operator of what is at *address*, if they are there and do not begin anew."""
+        *around, _, path, _ = self.refitting.placed(address)
+        owner, is_anew = self.instances.get(tuple(around)), (tuple(around), path) in self.refitting.anew
+        return owner, None if owner is None or is_anew else owner.plan.by_path.get(path)
+
+    def _is_gone(self, subject: Subject) -> bool:
+        """Whether what made *subject*, which has not been loaded, makes nothing any more."""
+        owner, node = (None, None) if subject.owner is not None else self._place(subject.saved)
+        return owner is not None and (node is None or not node.op.yields_inner)
 
     def _load_subject(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
         _, order, attached = row
@@ -190,16 +199,19 @@ class Loader:
     def _load_inner(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
         _, outer, signature_id, inner = row
         made = outer.subject.node if isinstance(outer, Inner) and outer.subject.owner is owner else None
-        if made is not None and not stands_behind(node, made):
+        known = [each for each in inner_in(outer) if each.saved is not None] if self.moves(owner) else ()
+        if (made is not None and not stands_behind(node, made)) or (known and all(map(self._is_gone, known))):
             self._drop(node.path, outer)
             return
         child = self._load_child(owner, node, address[-1], outer, signature_id, inner)
         child.saved = self.refitting.placed(address)
 
+    def _drop_row(self, address: Address, row: Row) -> None:
+        self._drop(self.refitting.placed(address)[-2].lstrip(GONE), row[1] if row[0] == "inner" else None)
+
     def _drop(self, path: str, outer: Any) -> None:
         self.report.dropped.append(path)
-        if isinstance(outer, Inner):
-            self.unread.append(outer.subject)
+        self.unread += inner_in(outer)
 
     def _load_child(
         self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, signature_id: int, row: Row
@@ -351,50 +363,3 @@ class Loader:
 def opens(node: PlanNode) -> bool:
     """Whether *node* may have inner subscriptions: one that owns inner sequences has them if it makes some itself."""
     return not node.op.yields_inner or type(node.op).inner is not Stage.inner  # type: ignore[attr-defined]
-
-
-def restore(instance: Instance, row: Row) -> None:
-    """Put a row that fits into a blank instance."""
-    active, detached, states, timers, orders = row[:5]
-    instance.active, instance.detached = active, detached
-    plan, world = instance.plan, instance.world
-    for node, values in zip(plan.slots, states, strict=True):
-        if values is not None:
-            instance.states[node.slot] = node.op.State(*values)  # type: ignore[misc]
-    if plan.hub_nodes:
-        know_hubs(instance)
-    for index, tag, due, order in timers:
-        restore_timer(instance, plan.nodes[index], tag, due, order)
-    known = dict(orders)
-    for leaf in plan.leaves:
-        if not active & leaf.bit:
-            continue
-        order = known.get(leaf.index, 0)
-        if reads_inner(leaf):
-            remember_order(instance, leaf, order)
-            subject_of(instance, leaf).add((order, instance, leaf))
-        else:
-            world.resume(instance, leaf, order)
-    for node in plan.slots:
-        if node.calls_out:
-            resume_calls(instance, node)
-
-
-def resume_calls(instance: Instance, node: PlanNode) -> None:
-    """Take up the calls that an operator waits for."""
-    if node.op.calls_out and instance.active & node.bit:
-        instance.world.calls.resume(instance, node)
-
-
-def know_hubs(instance: Instance) -> None:
-    """Let saved references to a hub find it under the tokens that it had when they were saved."""
-    hubs = instance.plan.hubs
-    for node in instance.plan.hub_nodes:
-        state = instance.states[node.slot]
-        if state is not None:
-            state.tokens = tuple(dict.fromkeys((*state.tokens, node.op.token)))  # type: ignore[attr-defined]
-            if node.op.counts_readers:
-                hubs.update(dict.fromkeys(state.tokens, node))
-    for node in instance.plan.hub_nodes:  # one that is read in another place by now goes before what it was there
-        if node.op.counts_readers:
-            hubs[node.op.token] = node  # type: ignore[attr-defined]

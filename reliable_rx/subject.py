@@ -58,6 +58,13 @@ class Subject:
                 else:
                     leaf.on_next(value)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether anybody reads it but what its owner has made for it: a time to live, a duration."""
+        if self.owner is None or self.node is None or not getattr(self.node.op, "reads_own", False):
+            return bool(self.subscribers)
+        return any(not self.owner.is_own(self.node, reader) for _, reader, _ in self.subscribers)
+
     def end(self, error: Exception | None) -> None:
         """Complete, or fail with *error*, for everyone who reads and everyone who comes later."""
         self.ended, self.error = True, error

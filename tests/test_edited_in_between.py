@@ -171,6 +171,9 @@ OPENERS: dict[str, Body] = {
     "window_when": lambda s: s.window_when(lambda: rx.timer(2.5)),
     "tumbling_window": lambda s: s.tumbling_window(2.5),
     "group_by": lambda s: s.group_by(lambda _: 0),
+    "with a time to live": lambda s: s.group_by(lambda _: 0, ttl_s=1000.0),
+    "until a time": lambda s: s.group_by_until(lambda _: 0, None, lambda g: rx.timer(2.5)),
+    "until itself": lambda s: s.group_by_until(lambda _: 0, None, lambda g: g.skip(2)),
 }
 READERS: dict[str, Body] = {
     "flat_map": lambda s: s.flat_map(lambda window: window.map(lambda value: value)),
@@ -178,6 +181,10 @@ READERS: dict[str, Body] = {
     "switch_latest": lambda s: s.switch_latest(),
     "concat_all": lambda s: s.concat_all(),
     "flat_map of start_with": lambda s: s.flat_map(lambda window: window.start_with(0)).filter(bool),
+    "map and merge_all": lambda s: s.map(lambda window: window.map(lambda value: value)).merge_all(),
+    "in a pair": lambda s: s.map(lambda window: (0, window)).concat_map(lambda pair: pair[1].map(lambda value: value)),
+    "publish": lambda s: s.publish(lambda p: p.flat_map(lambda window: window.map(lambda value: value))),
+    "share": lambda s: s.share().flat_map(lambda window: window.map(lambda value: value)),
 }
 
 
@@ -188,6 +195,19 @@ READERS: dict[str, Body] = {
 def test_what_opens_is_exchanged(was: str, now: str, reader: str) -> None:
     """All that comes goes through the groups or windows of what takes another's place, from the first element on."""
     before, after = (READERS[reader](OPENERS[name](total(a))) for name in (was, now))
+    ways = [way for way in WAYS if way != "behind a kill"]
+    found = [play(before, after, way, PREFIX, REST[:2]) for way in ways]
+    for each in [*found, replayed(before, after, PREFIX, REST[:2])]:
+        assert each.after == TOTALS, (each.before, each.after, str(each.report))
+
+
+@pytest.mark.parametrize(
+    "opener, was, now",
+    every_of(17, [row for row in product(OPENERS, READERS, READERS) if row[1] != row[2]], commits=4),
+)
+def test_what_reads_is_exchanged(opener: str, was: str, now: str) -> None:
+    """What reads groups or windows takes another's place: none that is open is left to nobody, nothing comes twice."""
+    before, after = (READERS[reader](OPENERS[opener](total(a))) for reader in (was, now))
     ways = [way for way in WAYS if way != "behind a kill"]
     found = [play(before, after, way, PREFIX, REST[:2]) for way in ways]
     for each in [*found, replayed(before, after, PREFIX, REST[:2])]:

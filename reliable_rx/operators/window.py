@@ -24,6 +24,8 @@ class Windows(Stage):
     """What owns windows, numbered as they open."""
 
     yields_inner = True
+    emits_bare = True
+    """Emits nothing with a window, so that it may emit one again that an edit has left to nobody."""
     inner_limit = "windows_max"
 
     @dataclass(slots=True)
