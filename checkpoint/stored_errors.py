@@ -165,7 +165,7 @@ def lasting(error: Exception) -> Exception:
 
 
 def plain_trace(error: BaseException) -> str:
-    """Return the traceback of *error* as a replay gives it too: file, line and function of each frame of the user's.
+    """Return the traceback of *error* as a replay gives it too: module, line and function of the user's frames.
 
     The lines themselves are read from today's files, which may have been edited; frames of this library are another
     release's. Of a recursion that went too deep only the first is told, since how deep that is depends on who called.
@@ -232,12 +232,13 @@ def _is_wide(error: BaseException) -> bool:
 
 
 def _frames(error: BaseException) -> list[str]:
+    """Name the frames by their modules: code that was stored and is replayed knows no path, and folders are moved."""
     counts: dict[str, int] = {}
     at = _TRACEBACK.__get__(error)
     while at is not None:
         code, module = at.tb_frame.f_code, str(at.tb_frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] not in LIBRARY:
-            line = f'  File "{code.co_filename}", line {at.tb_lineno}, in {code.co_qualname}'
+            line = f'  File "{module.replace(".", "/")}.py", line {at.tb_lineno}, in {code.co_qualname}'
             counts[line] = counts.get(line, 0) + 1
         at = at.tb_next
     found = [line if count == 1 else f"{line}, more than once" for line, count in counts.items()]

@@ -239,6 +239,7 @@ class Loader:
         if given is not None or saved != shape or self.tells:
             fitted = self.refitting.fit(instance, row, saved, given)
             self.look_back(instance, fitted)
+            fitted.saved = freed(instance, fitted)
             row, saved = fitted.row, fitted.saved
             self.refitting.note(instance, fitted, self.report.fresh)
             self.report.why.update(fitted.why())
@@ -358,6 +359,23 @@ class Loader:
         ended, self.ended = self.ended, []
         for subject in ended:
             tell_end_of(subject)
+
+
+def freed(instance: Instance, fitted: Fitted) -> Signature:
+    """Return what was saved; what had ended, and stands behind what goes on now, is there as what is no more.
+
+    It stood before that, and has heard of an end that what goes on, a `delay` that holds elements, has yet to tell.
+    """
+    saved, active = fitted.saved, fitted.row[0]
+    places = {each[0]: place for place, each in enumerate(saved)}  # what is read before what reads
+    kept = [(node, places[node.path]) for node in kept_in(instance, fitted)]
+    going = [(node.bit, place) for node, place in kept if active >> place & 1]
+    found = list(saved)
+    for node, place in kept:
+        if not active >> place & 1 and any(node.mask & bit and before > place for bit, before in going):
+            path, name, version, fields = saved[place]
+            found[place] = (path, f"ended {name}", version, fields)
+    return tuple(found)
 
 
 def opens(node: PlanNode) -> bool:

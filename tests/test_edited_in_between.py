@@ -212,3 +212,64 @@ def test_what_reads_is_exchanged(opener: str, was: str, now: str) -> None:
     found = [play(before, after, way, PREFIX, REST[:2]) for way in ways]
     for each in [*found, replayed(before, after, PREFIX, REST[:2])]:
         assert each.after == TOTALS, (each.before, each.after, str(each.report))
+
+
+async def given_back(value: int) -> int:
+    return value
+
+
+HOLDERS: dict[str, Body] = {
+    "delay": lambda s: s.delay(5.0),
+    "delay_with_mapper": lambda s: s.delay_with_mapper(lambda _: rx.timer(5.0)),
+    "flat_map of timers": lambda s: s.flat_map(lambda value: rx.timer(5.0).map(lambda _: value)),
+    "concat_map of timers": lambda s: s.concat_map(lambda value: rx.timer(2.0).map(lambda _: value)),
+    "map_async": lambda s: s.map_async(given_back),
+}
+PASSES: dict[str, Body] = {
+    "catch": lambda s: s.catch(rx.empty()),
+    "retry": lambda s: s.retry(2),
+    "merge": lambda s: s.merge(rx.empty()),
+    "concat": lambda s: s.concat(rx.empty()),
+    "start_with": lambda s: s.start_with(),
+    "default_if_empty": lambda s: s.default_if_empty(0),
+    "timeout": lambda s: s.timeout(1e6),
+    "take": lambda s: s.take(3),
+    "take_while": lambda s: s.take_while(lambda value: value < 9),
+    "take_until": lambda s: s.take_until(b),
+    "distinct": lambda s: s.distinct(),
+    "share": lambda s: s.share(),
+}
+"""What lets all through that comes."""
+OVER: dict[str, Callable[[Body], Any]] = {
+    "a window": lambda body: a.window_with_count(3).flat_map(lambda w: body(w).to_list()),
+    "a group": lambda body: a.group_by_until(lambda _: 0, None, lambda g: g.skip(2)).flat_map(
+        lambda g: body(g).to_list()
+    ),
+    "a source": lambda body: body(a.take(3)).to_list(),
+}
+MOVES: dict[str, Callable[[Body, Body], tuple[Body, Body]]] = {
+    "from before to behind": lambda guard, hold: (lambda s: hold(guard(s)), lambda s: guard(hold(s))),
+    "from behind to before": lambda guard, hold: (lambda s: guard(hold(s)), lambda s: hold(guard(s))),
+    "the first of two taken out": lambda guard, hold: (lambda s: guard(hold(guard(s))), lambda s: guard(hold(s))),
+    "the second of two taken out": lambda guard, hold: (lambda s: guard(hold(guard(s))), lambda s: hold(guard(s))),
+    "put in before": lambda guard, hold: (lambda s: guard(hold(s)), lambda s: guard(hold(guard(s)))),
+}
+
+
+BEGIN_AFRESH = {(hold, "timeout") for hold in HOLDERS if hold != "delay"}
+"""Where what holds begins afresh, and the report says so: it reads other branches than before."""
+SHARED_TWICE = ("share", "the second of two taken out")
+"""What was shared as the second of two has the path of the first, which had ended."""
+HELD = [
+    row for row in product(OVER, HOLDERS, PASSES, MOVES) if row[1:3] not in BEGIN_AFRESH and row[2:] != SHARED_TWICE
+]
+
+
+@pytest.mark.parametrize("over, hold, guard, move", every_of(23, HELD, commits=5))
+def test_what_is_held_comes(over: str, hold: str, guard: str, move: str) -> None:
+    """Elements that wait, of what has ended, come once when what lets them through is moved to the other side."""
+    before, after = (OVER[over](body) for body in MOVES[move](PASSES[guard], HOLDERS[hold]))
+    steps: list[Step] = [("a", 1), ("a", 2), ("a", 3)]
+    ways = [way for way in WAYS if way != "behind a kill" and (way, guard) != ("by another Python", "merge")]
+    for each in [*(play(before, after, way, steps, [("", 100.0)]) for way in ways), replayed(before, after, steps, [])]:
+        assert [*each.before, *each.after] == [[1, 2, 3]], (each.after, str(each.report))

@@ -159,6 +159,7 @@ NOT_DRAWN = {
     "KafkaSource.timestamp": READ_BY_PARTITION,
     "MicroBatchSource.timestamp": READ_BY_PARTITION,
     "QueryEngine.declare.timestamp": READ_BY_PARTITION,
+    "QueryEngine.follow_up.call": "given by an operator",
     "QueryEngine.moment.call": "given by an operator",
     "App.source.source": "it makes a source when the app starts: what it raises is what the start raises",
     "App.sink.sink": "it makes a sink when the app starts: what it raises is what the start raises",

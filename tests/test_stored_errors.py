@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from lanes import left_to_commits
 
+from checkpoint.by_value import encode_query
 from checkpoint.codec import decode, digest, encode
 from checkpoint.stored_errors import CHAIN_MAX, lasting, plain_trace, trace_of
 from reliable_rx.errors import QueryRefused, StoredError, described, text_of, type_of
@@ -247,6 +248,24 @@ def test_shared_stays_shared() -> None:
     error = Refused("here", 3)
     again = decode(encode([error, {"too": error}]))
     assert again[0] is again[1]["too"]
+
+
+def divided(value: int) -> float:
+    return 1 / value
+
+
+def told_of(function: Callable[[int], float]) -> str:
+    try:
+        function(0)
+    except ZeroDivisionError as error:
+        return plain_trace(error)
+    raise AssertionError("it is divided by 0")
+
+
+def test_code_that_is_stored_tells_of_the_same_places() -> None:
+    """What is replayed behind an edit, or in another folder, writes the traceback that the first run wrote."""
+    assert "divided" in told_of(divided)
+    assert told_of(decode(encode_query(divided))) == told_of(divided)
 
 
 def test_the_digest_is_that_of_the_type() -> None:
