@@ -158,7 +158,8 @@ def end_stage(down: PlanNode, port: int) -> Finish:
 
 def takes_lists(node: PlanNode) -> bool:
     """Whether feeding *node* a list at once cannot be told from feeding it the events one by one."""
-    return not isinstance(node.op, Stage) or not (node.op.resubscribes or chooses(node))
+    op = node.op
+    return not isinstance(op, Stage) or not (op.resubscribes or getattr(op, "acts_at_once", False) or chooses(node))
 
 
 def chooses(node: PlanNode) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -335,6 +336,44 @@ def in_turns(build: Callable[..., Any], lengths: list[int]) -> list[Any]:
 def test_the_length_of_a_turn_is_not_seen(step: str, on: str) -> None:
     """Events that come as a list give what they give one by one, whatever reads groups and by which way these come."""
     build = cooked(step, on)
+    singly = in_turns(build, [1] * 6)
+    for lengths in ([6], [2, 4], [3, 1, 2]):
+        assert in_turns(build, lengths) == singly
+
+
+AT_ONCE: dict[str, Callable[[Tools, Any], Any]] = {
+    "delay": lambda t, q: q.pipe(t.ops.delay(0.0)),
+    "delay to a date": lambda t, q: q.pipe(t.ops.delay(datetime(1970, 1, 1, tzinfo=UTC))),
+    "debounce": lambda t, q: q.pipe(t.ops.debounce(0.0)),
+    "debounced totals": lambda t, q: q.pipe(t.ops.scan(lambda a, b: a + b), t.ops.debounce(timedelta(0))),
+    "delay_subscription": lambda t, q: q.pipe(t.ops.delay_subscription(0.0)),
+    "delay_with_mapper": lambda t, q: q.pipe(t.ops.delay_with_mapper(lambda x: t.rx.timer(0.0))),
+    "throttle_with_mapper": lambda t, q: q.pipe(t.ops.throttle_with_mapper(lambda x: t.rx.timer(0.0))),
+    "timeout": lambda t, q: q.pipe(t.ops.timeout(0.0, t.rx.of(9))),
+    "timers": lambda t, q: q.pipe(t.ops.flat_map(lambda x: t.rx.timer(0.0).pipe(t.ops.map(lambda _: x)))),
+}
+"""What waits, for no time at all."""
+AROUND: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {
+    "alone": lambda q, step: step(q),
+    "in branches": lambda q, step: q.pipe(ops.publish(lambda p: step(p).pipe(ops.merge(p)))),
+    "in groups": lambda q, step: q.pipe(ops.group_by(third), ops.flat_map(step)),
+    "in windows": lambda q, step: q.pipe(ops.window_with_count(2), ops.flat_map(step)),
+    "in the newest window": lambda q, step: q.pipe(ops.window_with_count(2), ops.switch_map(step)),
+    "in a group of groups": lambda q, step: q.pipe(
+        ops.group_by(lambda x: 0), ops.flat_map(lambda g: g.pipe(ops.group_by(third), ops.switch_map(step)))
+    ),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("step", AT_ONCE)
+def test_who_waits_for_no_time_sees_no_list(step: str, around: str) -> None:
+    """What waits for no time gives of events that come as a list what it gives of them one by one."""
+
+    def build(ops: Any, rx: Any, *sources: Any) -> Any:
+        t = Tools(ops, rx, sources)
+        return AROUND[around](t.other(0), lambda sequence: AT_ONCE[step](t, sequence))
+
     singly = in_turns(build, [1] * 6)
     for lengths in ([6], [2, 4], [3, 1, 2]):
         assert in_turns(build, lengths) == singly

@@ -82,6 +82,11 @@ class Debounce(Stage, name="debounce"):
     duetime: Relative
     scheduler: SchedulerBase | None = None
 
+    @property
+    def acts_at_once(self) -> bool:
+        """Whether an element comes before the next one of a list does."""
+        return relative_seconds(self.duetime) <= 0
+
     @dataclass(slots=True)
     class State:
         value: Any = NotSet
@@ -135,6 +140,11 @@ class Delay(Waits, name="delay"):
     lends_scheduler = (0,)
     duetime: Time
     scheduler: SchedulerBase | None = None
+
+    @property
+    def acts_at_once(self) -> bool:
+        """Whether an element may come before the next one of a list does."""
+        return isinstance(self.duetime, datetime) or relative_seconds(self.duetime) <= 0
 
     @dataclass(slots=True)
     class State:
