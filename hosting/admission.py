@@ -7,6 +7,7 @@ once, when it is compiled, and not each query that shares it.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any, get_args
 
 from reactivex import Observable
@@ -29,6 +30,8 @@ def no_query(name: str, what: Any) -> str:
     if isinstance(what, Observable):
         return f"query {name!r}: {foreign_message(what, '/')}"
     half = half_a_query(what, "reliable_rx.source(...)")
+    if isinstance(what, FunctionType):
+        half = "a function, not a query: call it if it makes one, or begin with reliable_rx.source(...)"
     return f"{name!r} is {half or f'{type(what).__name__}, not a query: begin with reliable_rx.source(...)'}"
 
 

@@ -65,7 +65,8 @@ class Readers:
             refuse_cycle(name, sources, self.reads)
             missing = self.missing(source)
             if missing is not None:
-                raise QueryRefused(f"{name!r} reads {source!r}, but {missing}", path=f"/{source}")
+                what = f"{name!r} reads {source!r}, but {missing}; a query is declared behind those that it reads"
+                raise QueryRefused(what, path=f"/{source}")
 
     def missing(self, stream: str) -> str | None:
         """Say why *stream* will never have anything; None if it may have."""

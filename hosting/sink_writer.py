@@ -108,8 +108,8 @@ class SinkWriter:
         self._remark()
         if position is not None and position < known:
             LOG.warning(
-                "sink %r has %s of the %s ids that were durable in it: was its file deleted, moved or cut? What it "
-                "lacks is written again, as far as its stream has it",
+                "sink %r has %s of the %s ids that were durable in it: was its file deleted, moved or cut, or is it "
+                "new? What it lacks is written again, as far as its stream has it",
                 self.subject, f"{position:,}", f"{known:,}",
             )  # fmt: skip
         return known if position is None else position

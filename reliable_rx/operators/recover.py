@@ -6,7 +6,7 @@ handler returns is an inner sequence, for which the handler is called again on r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
@@ -116,6 +116,8 @@ def catch(
 
     *State*: the error while the handler's sequence runs, which is called again on recovery and must be pure.
     """
+    if isinstance(handler, Iterable) and not callable(handler):
+        handler = as_query(handler)
     if isinstance(handler, Observable):
         return lambda source: apply(CatchNext(2, on), source, handler)
     if is_a(handler, type) and issubclass(handler, BaseException):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +12,7 @@ from reactivex.internal.utils import NotSet
 from reliable_rx.operator import Context, Stage
 from reliable_rx.operators.combine import begins_alone
 from reliable_rx.parameters import frozen
-from reliable_rx.query import Query, apply
+from reliable_rx.query import Query, apply, as_query
 
 if TYPE_CHECKING:
     from reliable_rx.settings import Before
@@ -112,6 +112,8 @@ def delay_with_mapper(
 
     *State*: the elements on their way, and one row for each, bounded by `Limits.inner_max`.
     """
+    if isinstance(subscription_delay, Iterable) and not callable(subscription_delay):
+        subscription_delay = as_query(subscription_delay)
     if isinstance(subscription_delay, Observable):
         op = DelayWithMapper(delay_duration_mapper, True)  # type: ignore[arg-type]
         return lambda source: apply(op, source, subscription_delay)
