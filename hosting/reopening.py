@@ -14,6 +14,7 @@ is found (the operators that hear of it may not have their rows yet).
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from checkpoint.salvage import Unreadable
@@ -23,7 +24,7 @@ from reliable_rx.class_of import is_a
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.giving_up import give_up
 from reliable_rx.instance import Instance
-from reliable_rx.merging import read_again, take_places
+from reliable_rx.merging import read_again, take_places, unheard_of
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.refitting import Fitted
 from reliable_rx.rows import Loader, Row, Signature
@@ -67,10 +68,15 @@ class Reopening(Loader):
     def begin_new(self, engine: QueryEngine) -> None:
         """Read the windows of what is new, and do all that is to be done at once.
 
-        What has read again one action later has the place among all readers that it had.
+        What has read again one action later has the place among all readers that it had, and hears what shared parts
+        share from now on.
         """
         read_again(self.opened)
-        engine.settle_immediate()
+        with ExitStack() as unheard:
+            for instance, places in self.late:
+                leaves = [leaf for leaf in instance.plan.leaves if leaf.path in places]
+                unheard.enter_context(unheard_of(instance, leaves))
+            engine.settle_immediate()
         for instance, places in self.late:
             take_places(instance, places)
 

@@ -209,7 +209,8 @@ def join(instance: Instance, leaf: PlanNode, order: int) -> None:
             owner.states[node.slot] = node.op.initial()
     reader = (order, instance, leaf)
     subject.add(reader)
-    _greet(subject, reader)
+    if not instance.detached & leaf.bit:  # it goes on, behind an edit, and had its greeting
+        _greet(subject, reader)
     if first:
         if not owner.states[node.slot].ended:
             owner.activate(node.inputs[0])

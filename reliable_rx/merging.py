@@ -94,7 +94,7 @@ def unheard_of(instance: Instance, nodes: Sequence[PlanNode]) -> Iterator[None]:
     """Let nothing be heard behind *nodes* of what they emit or end with as they begin, which they have before."""
     mute = 0
     for node in nodes:
-        if not (node.linear or node.leaf or node.yields_inner or node.op.is_hub):
+        if isinstance(node.op, HubLeaf) or not (node.linear or node.leaf or node.yields_inner or node.op.is_hub):
             mute |= node.bit
     instance.detached |= mute
     try:

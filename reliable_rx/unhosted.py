@@ -207,17 +207,17 @@ class PlainWorld:
 
     def moment(self, opener: Cx, call: Callable[..., T], *args: Any) -> T:
         """Call *call*; a scheduler that has no moments does at once what is due at once, or RxPY asks no more of it."""
-        moment: Callable[..., T] | None = getattr(self.scheduler, "moment", None)
-        if moment is None:
+        if not hasattr(self.scheduler, "moment"):
             return call(*args)
         self.openers.append(opener)
         try:
-            return moment(partial(call, *args), lambda: opener.active)
+            return self.follow_up(opener, call, *args)
         finally:
             close(opener)
 
-    def follow_up(self, opener: Cx, call: Callable[..., None], *args: Any) -> None:
-        self.moment(opener, call, *args)
+    def follow_up(self, opener: Cx, call: Callable[..., T], *args: Any) -> T:
+        moment: Callable[..., T] | None = getattr(self.scheduler, "moment", None)
+        return call(*args) if moment is None else moment(partial(call, *args), lambda: opener.active)
 
     def cancel_timer(self, timer: Timer) -> None:
         timer[2] = None

@@ -48,6 +48,8 @@ AROUND: dict[str, Callable[[Body], Any]] = {
     "in the second branch": joined(lambda s: b.filter(lambda _: False).merge(s)),
     "with a reference": joined(lambda s: s.with_latest_from(b.map(str))),
     "combined": joined(lambda s: s.combine_latest(b.map(str))),
+    "of what has a value": lambda body: body(total(a.publish_value(0).ref_count())),
+    "of what is replayed": lambda body: body(total(a.replay(2).ref_count())),
     "before what comes first": lambda body: body(total(a)).start_with(0),
     "before what waits": lambda body: body(total(a)).delay_subscription(0.5),
     "in a group, beside another reader": lambda body: in_groups(lambda g: total(g).with_latest_from(body(g))),
@@ -88,7 +90,8 @@ def test_a_total_goes_on_whatever_comes_or_goes_behind_it(around: str, name: str
     """Its state is kept in every way of an edit, and is no other: what stands behind it is given the next totals."""
     without, with_it = AROUND[around](lambda query: query), AROUND[around](step(name))
     before, after = (without, with_it) if edit == "put in" else (with_it, without)
-    if edit == "taken out" and (name in TAKES_FEW or alone(step(name)(total(a)), PREFIX).status != "running"):
+    played = [step(name)(total(a)), before]
+    if edit == "taken out" and (name in TAKES_FEW or {alone(each, PREFIX).status for each in played} != {"running"}):
         return  # it has read the total to its end
     ways = [way for way in WAYS if way not in ("behind a kill", "by another Python")]
     found = [*(play(before, after, way, PREFIX, REST) for way in ways), replayed(before, after, PREFIX, REST)]
@@ -131,12 +134,19 @@ GUARDED: dict[str, Callable[[Body], Any]] = {
     "first in a group that ends": lambda body: in_groups_of_five(lambda g: total(body(g.start_with(100)))),
     "read until an element": lambda body: total(body(a).take_until(a.filter(lambda value: value > 5))),
     "in lists": lambda body: total(body(a).buffer_toggle(a, lambda _: a).map(sum)),
+    "of what is replayed": lambda body: total(body(a.replay(2).ref_count())),
+    "of what has a value": lambda body: total(body(a.publish_value(0).ref_count())),
 }
 """Totals of what is guarded, which goes on."""
 
 
-BEHIND_OTHERS = set(product(("in a group that ends", "in lists"), ("start_with", "two start_with")))
-"""Where what is put in reads again in the first turn of another Python, behind others that read the same."""
+BEHIND_OTHERS = set(
+    product(
+        ("in a group that ends", "in lists", "of what is replayed", "of what has a value"),
+        ("start_with", "two start_with"),
+    )
+)
+"""Where what is put in reads again in the first turn of another Python: behind others, or greeted once more."""
 HAS_A_PLACE_OF_ITS_OWN = {("in lists", "delay_subscription")}
 """What subscribes behind others in a new query, too."""
 

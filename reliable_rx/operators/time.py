@@ -84,7 +84,7 @@ class Debounce(Stage, name="debounce"):
 
     @property
     def acts_at_once(self) -> bool:
-        """Whether an element comes before the next one of a list does."""
+        """Whether an element may come before the next one of a list does."""
         return relative_seconds(self.duetime) <= 0
 
     @dataclass(slots=True)
@@ -143,7 +143,6 @@ class Delay(Waits, name="delay"):
 
     @property
     def acts_at_once(self) -> bool:
-        """Whether an element may come before the next one of a list does."""
         return isinstance(self.duetime, datetime) or relative_seconds(self.duetime) <= 0
 
     @dataclass(slots=True)
