@@ -151,18 +151,18 @@ class Clock:
         """Call *call*, and have all happen before this returns that it sets going without delay."""
         if self.trampoline.busy or len(self.openers) >= MOMENTS_MAX:
             return call(*args)
-        immediate, others = self.immediate, tuple(self.immediate)
+        immediate, others, early = self.immediate, tuple(self.immediate), list[Timer]()
         immediate.clear()
         self.openers.append(opener)
         try:
             done = call(*args)
             if immediate:
-                others += self.settle_moment(opener)
+                self.settle_moment(opener, early)
             return done
         finally:
             close(opener)
-            if others or immediate:
-                self.put_behind(others)
+            if others or early or immediate:
+                self.put_behind(others, early)
 
     def follow_up(self, opener: Cx, call: Callable[..., None], *args: Any) -> None:
         """Do the same with what opens nothing: it costs next to nothing where that sets nothing going."""
@@ -175,21 +175,20 @@ class Clock:
             self.immediate.clear()
             self.moment(opener, self.immediate.extend, actions)
 
-    def settle_moment(self, opener: Cx) -> tuple[Timer, ...]:
-        """Do what has been set going, and return what may begin its opener again, for which it is too early."""
-        left, actions = [], 0
+    def settle_moment(self, opener: Cx, early: list[Timer]) -> None:
+        """Do what has been set going; what may begin its opener again comes too *early*."""
+        actions = 0
         while self.immediate and opener.active:
             timer = self.immediate.popleft()
             if timer[2] is not None and may_begin_again(opener, timer[2], timer[3]):
-                left.append(timer)
+                early.append(timer)
             else:
                 actions += 1
                 self.fire_bounded(timer, actions)
-        return tuple(left)
 
-    def put_behind(self, others: Sequence[Timer]) -> None:
-        """Let what the moment has left, as its opener has ended, wait behind *others*."""
-        left = tuple(self.immediate)
+    def put_behind(self, others: Sequence[Timer], early: Sequence[Timer]) -> None:
+        """Let what the moment has left, as it was too *early* or its opener has ended, wait behind *others*."""
+        left = (*early, *self.immediate)
         self.immediate.clear()
         self.immediate.extend(others)
         if self.in_timers and not self.openers:

@@ -22,7 +22,7 @@ from reliable_rx.class_of import derives_from, is_a, qualname_of
 from reliable_rx.errors import InternalError, QueryRefused
 from reliable_rx.hub import PlainTrampoline
 from reliable_rx.instance import Instance, Timer
-from reliable_rx.opening import close
+from reliable_rx.opening import close, may_begin_again
 from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.push import Entrance, Escaped, Push, Wiring, locked
@@ -125,6 +125,8 @@ class PlainWorld:
         self.entrance = Entrance()
         self.orders = 0
         self.openers: list[Cx] = []
+        self.early: list[Callable[[], Any]] = []
+        """What may begin again what has ended but for its moment waits for the end of that."""
         self.subscriptions: dict[tuple[int, int], SingleAssignmentDisposable] = {}
         self.timings: dict[PlanNode, tuple[Any, Callable[[], float]]] = {}
         self.wiring: Wiring | None = None
@@ -195,9 +197,13 @@ class PlainWorld:
         timer: Timer = [due, self.order(), instance, node, None]
 
         def action(scheduler: Any, state: Any = None) -> None:
-            if timer[2] is not None:
-                timer[2] = None
-                self.enter(instance.fire, node, tag)
+            if timer[2] is None:
+                return
+            if any(may_begin_again(each, instance, node) for each in self.openers):
+                self.early.append(lambda: scheduler.schedule(action))
+                return
+            timer[2] = None
+            self.enter(instance.fire, node, tag)
 
         scheduler, _ = self.timings.get(node) or self.timing_of(node)
         timer[4] = scheduler.schedule(action) if due is None else scheduler.schedule_absolute(due, action)
@@ -214,6 +220,9 @@ class PlainWorld:
             return self.follow_up(opener, call, *args)
         finally:
             close(opener)
+            early, self.early = self.early, []
+            for schedule in early:
+                schedule()
 
     def follow_up(self, opener: Cx, call: Callable[..., T], *args: Any) -> T:
         moment: Callable[..., T] | None = getattr(self.scheduler, "moment", None)
