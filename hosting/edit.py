@@ -5,7 +5,7 @@ The parts whose path and type did not change keep their state, and a report says
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.codec import decode_data, digest, encode
@@ -24,6 +24,7 @@ from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
 from reliable_rx.plan import Operators, Plan, PlanNode
+from reliable_rx.reading import is_handed_bare, stands_behind
 from reliable_rx.refitting import Fitted
 from reliable_rx.replaced import are_any, going_over
 from reliable_rx.rows import Report, Signature, save_instance, save_unit, signature, units
@@ -50,6 +51,10 @@ class Editor(Reopening):
         self.memories: dict[tuple[Address, str], str] = {}
         """What the shared parts of each row remembered before the edit."""
         self.groups: list[EndedGroup] = []
+        self.read: list[tuple[Address, str, Hashable]] = []
+        """The groups and windows that were read before the edit: by owner, path and key."""
+        self.bare: dict[tuple[str, str], bool] = {}
+        """Whether what reads what an operator opens was given it as it is, by their paths."""
         self.pasts: dict[tuple[Plan, int, Plan, tuple[str, ...]], Past] = {}
         self.past: Past | None = None
         """What ran of the row that is loaded."""
@@ -61,6 +66,10 @@ class Editor(Reopening):
             address = each.address()
             self.plans[address] = each.plan, each.ops
             self.groups += ended_groups(each)
+            self.read += read_groups(each)
+            for opener in each.plan.nodes if each.subjects else ():
+                readers = [node for node in each.plan.nodes if opener.op.yields_inner and stands_behind(node, opener)]
+                self.bare |= {(node.path, opener.path): is_handed_bare(node, opener) for node in readers}
             for node in each.plan.hub_nodes:
                 self.memories[address, node.path] = node.op.memory  # type: ignore[attr-defined]
 
@@ -71,6 +80,10 @@ class Editor(Reopening):
             known = before, active, instance.plan, tuple(fitted.renaming(node.path) for node in before.nodes)
             past = self.past = self.pasts[known] = self.pasts.get(known) or Past(*known)
             fitted.saved = past.saved(fitted.saved)
+
+    def takes_others(self, reader: PlanNode, opener: PlanNode) -> bool:
+        was = self.bare.get((reader.path, opener.path))
+        return was is not None and was != is_handed_bare(reader, opener)
 
     def codes(self, instance: Instance, node: PlanNode, path: str) -> Codes | None:
         """Return what the inputs do of *node*, which had *path*, before the edit and behind it."""
@@ -107,6 +120,10 @@ class Editor(Reopening):
         super().finish()
         for group in self.groups:
             self._read_again(group)
+        for owner, path, key in self.read:
+            subject = self._subject(owner, path, key)
+            if subject is not None and not subject.is_read:
+                self.unread.append(subject)
 
     def adopt(self) -> None:
         """Let operators count what is to begin with what runs; then that begins."""
@@ -120,15 +137,19 @@ class Editor(Reopening):
 
     def _read_again(self, group: EndedGroup) -> None:
         """Let *group* begin again with its next event, if what reads it has not had enough of it."""
-        placed = self.refitting.placed(group.owner)
-        owner = self.instances.get(placed)
-        node = None if owner is None else owner.plan.by_path.get(self.refitting.path(placed, group.path))
-        if owner is None or node is None or not (leaves := group.begins(owner.plan)):
+        subject = self._subject(group.owner, group.path, group.key)
+        if subject is None or subject.owner is None or subject.node is None or subject.is_read:
             return
-        subject = owner.groups(node).get(group.key)
-        if subject is not None and not subject.is_read:
-            self.report.fresh += [each for each in leaves if each != node.path]
+        if leaves := group.begins(subject.owner.plan):
+            self.report.fresh += [each for each in leaves if each != subject.node.path]
             self.unread.append(subject)
+
+    def _subject(self, address: Address, path: str, key: Hashable) -> Subject | None:
+        """Return the group that had this owner, path and key, if it is there."""
+        placed = self.refitting.placed(address)
+        owner = self.instances.get(placed)
+        node = None if owner is None else owner.plan.by_path.get(self.refitting.path(placed, path))
+        return None if owner is None or node is None else owner.groups(node).get(key)
 
     def _forget(self, instance: Instance, node: PlanNode, memory: str) -> None:
         """Let a shared part of another kind than before begin with nothing of what that one remembered."""
@@ -136,6 +157,14 @@ class Editor(Reopening):
         if state is not None and op.memory != memory:  # type: ignore[attr-defined]
             state.values = op.initial().values
             self.report.fresh.append(node.path)
+
+
+def read_groups(row: Instance) -> Iterator[tuple[Address, str, Hashable]]:
+    """Yield the groups and windows in *row* that somebody reads, by owner, path and key."""
+    for node in row.plan.nodes if row.subjects else ():
+        for key, subject in row.groups(node).items():
+            if subject.is_read:
+                yield row.address(), node.path, key
 
 
 def rows_in(instance: Instance) -> Iterator[Instance]:

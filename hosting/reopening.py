@@ -148,7 +148,7 @@ class Reopening(Loader):
         refused, self.refused = self.refused, []
         for child, error in refused:
             deal_with(child, error)
-        for subject in self.unread:
+        for subject in dict.fromkeys(self.unread):
             owner, node = subject.owner, subject.node
             if owner is None or node is None or subject.ended or subject.is_read:
                 continue

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.class_of import is_a
 from reliable_rx.hub import find_hub, join, subject_of_hub
+from reliable_rx.interrupts import let_through
 from reliable_rx.query import HubLeaf, Inner, InnerLeaf, Query, SymbolLeaf, walk
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
     from reliable_rx.plan import PlanNode
     from reliable_rx.subject import Subject
+
+
+LOOKED_INTO_MAX = 1000
+"""So many parts of an element are looked into for groups and windows."""
 
 
 def subscribe_inner(instance: Instance, leaf: PlanNode, order: int) -> None:
@@ -70,9 +75,36 @@ def inner_in(outer: Any) -> Iterator[Subject]:
         at = waiting.pop()
         if is_a(at, Query):
             yield from (each.op.subject for each in walk(at.node) if isinstance(each.op, InnerLeaf))
-        elif is_a(at, (tuple, list, dict)) and id(at) not in seen:
+        elif id(at) not in seen and len(seen) < LOOKED_INTO_MAX:
             seen.add(id(at))
-            waiting += dict.values(at) if is_a(at, dict) else at
+            waiting += held_by(at)
+
+
+def held_by(outer: Any) -> Iterable[Any]:
+    """Return what a container or an object of the user's holds."""
+    if is_a(outer, dict):
+        return dict.values(outer)
+    if is_a(outer, (tuple, list)):
+        return outer  # type: ignore[no-any-return]
+    try:
+        found = object.__getattribute__(outer, "__dict__")
+    except BaseException as raised:  # there is none, or a class that makes something up
+        let_through(raised)
+        return ()
+    return found.values() if type(found) is dict else ()
+
+
+def is_handed_bare(reader: PlanNode, opener: PlanNode) -> bool:
+    """Whether *reader* is given what *opener* opens as it is, and not what a `map` made of it."""
+    at: PlanNode | None = reader.inputs[0] if reader.inputs else None
+    while at is not None and at is not opener:
+        if isinstance(at.op, HubLeaf):
+            at = reader.plan.hubs.get(at.op.token)
+        elif at.inputs and (at.op.keeps_inner or at.op.is_hub):
+            at = at.inputs[0]
+        else:
+            return False
+    return at is not None
 
 
 def stands_behind(reader: PlanNode, node: PlanNode) -> bool:

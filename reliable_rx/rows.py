@@ -190,7 +190,10 @@ class Loader:
         for known, key, signature_id, inner in attached:
             path = self.refitting.path(subject.saved[:-3], known)
             reader = owner.plan.by_path.get(path)
-            if reader is None or not stands_behind(reader, node):  # an edit has put the reader elsewhere
+            is_there = reader is not None and stands_behind(reader, node)
+            if (
+                reader is None or not is_there or self.takes_others(reader, node)
+            ):  # an edit has put the reader elsewhere
                 self._drop(path, Inner(subject))
             elif opens(reader):  # not what the owner itself has read, and reads no more: a time to live
                 child = self._load_child(owner, reader, key, Inner(subject), signature_id, inner)
@@ -200,7 +203,9 @@ class Loader:
         _, outer, signature_id, inner = row
         made = outer.subject.node if isinstance(outer, Inner) and outer.subject.owner is owner else None
         known = [each for each in inner_in(outer) if each.saved is not None] if self.moves(owner) else ()
-        if (made is not None and not stands_behind(node, made)) or (known and all(map(self._is_gone, known))):
+        is_lost = (made is not None and not stands_behind(node, made)) or (known and all(map(self._is_gone, known)))
+        others = (each.node for each in known if each.owner is owner and each.node is not None)
+        if is_lost or any(self.takes_others(node, each) for each in others):
             self._drop(node.path, outer)
             return
         child = self._load_child(owner, node, address[-1], outer, signature_id, inner)
@@ -294,6 +299,10 @@ class Loader:
         untold = [each for each in node.inputs if started & each.bit or not started & node.bit]
         self.refitting.untold += [(instance, each) for each in untold if not instance.active & each.bit]
 
+    def takes_others(self, reader: PlanNode, opener: PlanNode) -> bool:
+        """Whether *reader* is given something else now for what *opener* opens: a pair for a group, or the reverse."""
+        return False
+
     def look_back(self, instance: Instance, fitted: Fitted) -> None:
         """Take out of *fitted* what is not to be kept, for what ran before in *instance*."""
 
@@ -362,17 +371,21 @@ class Loader:
 
 
 def freed(instance: Instance, fitted: Fitted) -> Signature:
-    """Return what was saved; what had ended, and stands behind what goes on now, is there as what is no more.
+    """Return what was saved; what had ended, and stands behind what holds elements now, is there as what is no more.
 
-    It stood before that, and has heard of an end that what goes on, a `delay` that holds elements, has yet to tell.
+    It stood before that, and has heard of an end that a `delay` which holds elements has yet to tell: what goes on as
+    the first of all, and is fed by nothing any more.
     """
     saved, active = fitted.saved, fitted.row[0]
-    places = {each[0]: place for place, each in enumerate(saved)}  # what is read before what reads
-    kept = [(node, places[node.path]) for node in kept_in(instance, fitted)]
-    going = [(node.bit, place) for node, place in kept if active >> place & 1]
+    first = (active & -active).bit_length() - 1  # what is read is saved before what reads
+    holder = instance.plan.by_path.get(saved[first][0]) if active else None
+    if holder is None or holder.leaf or holder.op.name != saved[first][1]:
+        return saved
+    places = {each[0]: place for place, each in enumerate(saved)}
     found = list(saved)
-    for node, place in kept:
-        if not active >> place & 1 and any(node.mask & bit and before > place for bit, before in going):
+    for node in kept_in(instance, fitted):
+        place = places[node.path]
+        if place < first and node.mask & holder.bit:
             path, name, version, fields = saved[place]
             found[place] = (path, f"ended {name}", version, fields)
     return tuple(found)

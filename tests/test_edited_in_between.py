@@ -7,6 +7,7 @@ The total goes on: nobody who puts a `catch` behind it has edited it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -173,6 +174,13 @@ def test_a_guard_before_a_total(around: str, guard: str, edit: str) -> None:
         assert expected and each.after[-1:] == expected, (each.before, each.after, str(each.report))
 
 
+@dataclass(frozen=True)
+class Keyed:
+    """A window within an object of the user's."""
+
+    window: Any
+
+
 OPENERS: dict[str, Body] = {
     "window_with_count": lambda s: s.window_with_count(2),
     "one long": lambda s: s.window_with_count(1000),
@@ -193,6 +201,7 @@ READERS: dict[str, Body] = {
     "flat_map of start_with": lambda s: s.flat_map(lambda window: window.start_with(0)).filter(bool),
     "map and merge_all": lambda s: s.map(lambda window: window.map(lambda value: value)).merge_all(),
     "in a pair": lambda s: s.map(lambda window: (0, window)).concat_map(lambda pair: pair[1].map(lambda value: value)),
+    "in an object": lambda s: s.map(Keyed).switch_map(lambda keyed: keyed.window.map(lambda value: value)),
     "publish": lambda s: s.publish(lambda p: p.flat_map(lambda window: window.map(lambda value: value))),
     "share": lambda s: s.share().flat_map(lambda window: window.map(lambda value: value)),
 }
