@@ -7,8 +7,9 @@ at all (operators that are new would never have begun).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -85,8 +86,17 @@ def start_afresh(
     ran = [node for node in kept if active[node.path]]
     begun = sum(node.bit for node in ran if node.slot >= 0 or node.op.adds_others)
     first = [node for node in instance.plan.nodes if node.op.adds_others and node.mask & begun]
-    with unheard_of(instance, [*ran, *first]):
-        _start_afresh(instance, active, saved, new)
+    idle: list[PlanNode] = []
+    steps: list[Callable[[], None]] = [
+        partial(_begin, instance, idle),
+        partial(start_later, instance, active, saved),
+        partial(_begin_inputs, instance, new),
+        partial(connect_shared, instance, active, saved),
+        partial(_begin_shared, instance, idle),
+    ]
+    for step in steps:
+        with unheard_of(instance, [*ran, *first]):  # anew each time: what ends at once is begun again by a later one
+            step()
 
 
 @contextmanager
@@ -103,16 +113,20 @@ def unheard_of(instance: Instance, nodes: Sequence[PlanNode]) -> Iterator[None]:
         instance.detached &= ~mute
 
 
-def _start_afresh(instance: Instance, active: dict[str, int], saved: Signature, new: Sequence[PlanNode]) -> None:
+def _begin(instance: Instance, idle: list[PlanNode]) -> None:
     instance.start()
     subscribe_at_once(instance)
-    idle = [node for node in instance.plan.hub_nodes if not instance.active & node.bit]
-    start_later(instance, active, saved)
+    idle += [node for node in instance.plan.hub_nodes if not instance.active & node.bit]
+
+
+def _begin_inputs(instance: Instance, new: Sequence[PlanNode]) -> None:
     for top in new:
         if top.down is not None and not instance.active & (top.mask | top.down.bit):
             instance.subscribe(top)
             subscribe_at_once(instance, top)
-    connect_shared(instance, active, saved)
+
+
+def _begin_shared(instance: Instance, idle: Sequence[PlanNode]) -> None:
     for node in idle:
         if instance.active & node.bit:
             subscribe_at_once(instance, node)
@@ -375,19 +389,3 @@ def begun_again(state: Any, before: dict[str, Any]) -> tuple[Any, ...]:
     """Return the state of a shared part that had ended and runs anew: also under the names that it had."""
     tokens = (*before["tokens"], *state.tokens)
     return tuple(tokens if name == "tokens" else getattr(state, name) for name in before)
-
-
-def replace_timers(instance: Instance, node: PlanNode, timers: list[tuple[Any, ...]]) -> None:
-    """Cancel what a fresh start has scheduled for *node* and schedule what was saved."""
-    for tag in list((instance.timers or {}).get(node.index, ())):
-        instance.cancel_timer(node, tag)
-    if instance.active & node.bit:
-        for tag, due, order in timers:
-            restore_timer(instance, node, tag, due, order)
-
-
-def restore_timer(instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> None:
-    if instance.timers is None:
-        instance.timers = {}
-    timer = instance.world.resume_timer(instance, node, tag, due, order)
-    instance.timers.setdefault(node.index, {})[tag] = timer

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from reliable_rx.instance import Instance
-from reliable_rx.merging import restore_timer
 from reliable_rx.plan import PlanNode
 from reliable_rx.reading import reads_inner, remember_order, subject_of
 
@@ -57,3 +57,19 @@ def know_hubs(instance: Instance) -> None:
     for node in instance.plan.hub_nodes:  # one that is read in another place by now goes before what it was there
         if node.op.counts_readers:
             hubs[node.op.token] = node  # type: ignore[attr-defined]
+
+
+def replace_timers(instance: Instance, node: PlanNode, timers: list[tuple[Any, ...]]) -> None:
+    """Cancel what a fresh start has scheduled for *node* and schedule what was saved."""
+    for tag in list((instance.timers or {}).get(node.index, ())):
+        instance.cancel_timer(node, tag)
+    if instance.active & node.bit:
+        for tag, due, order in timers:
+            restore_timer(instance, node, tag, due, order)
+
+
+def restore_timer(instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> None:
+    if instance.timers is None:
+        instance.timers = {}
+    timer = instance.world.resume_timer(instance, node, tag, due, order)
+    instance.timers.setdefault(node.index, {})[tag] = timer

@@ -21,7 +21,6 @@ from reliable_rx.merging import (
     empty,
     forget_heard,
     kept_in,
-    replace_timers,
     start_afresh,
     stop_unread,
     take_places,
@@ -34,7 +33,7 @@ from reliable_rx.query import Inner
 from reliable_rx.reading import inner_in, stands_behind
 from reliable_rx.refitting import GONE, Fitted, Refitting
 from reliable_rx.report import Report as Report
-from reliable_rx.restoring import know_hubs, restore, resume_calls
+from reliable_rx.restoring import know_hubs, replace_timers, restore, resume_calls
 from reliable_rx.settings import given_to
 from reliable_rx.subject import RESOLVE, Address, Subject
 

@@ -292,3 +292,25 @@ def test_what_is_held_comes(over: str, hold: str, guard: str, move: str) -> None
     ways = [way for way in WAYS if way != "behind a kill" and (way, guard) != ("by another Python", "merge")]
     for each in [*(play(before, after, way, steps, [("", 100.0)]) for way in ways), replayed(before, after, steps, [])]:
         assert [*each.before, *each.after] == [[1, 2, 3]], (each.after, str(each.report))
+
+
+CALLED: dict[str, Callable[[Any], Any]] = {
+    "alone": lambda s: s.map_async(given_back),
+    "mapped": lambda s: s.map_async(given_back).map(lambda value: value),
+    "distinct": lambda s: s.map_async(given_back).distinct().filter(lambda _: True),
+    "in a window": lambda s: s.window_with_count(3).flat_map(lambda w: w.map_async(given_back).map(lambda v: v)),
+}
+
+
+ANSWERED = [row for row in product(CALLED, PASSES) if row not in {("alone", "timeout"), ("in a window", "timeout")}]
+
+
+@pytest.mark.parametrize("called, guard", every_of(7, ANSWERED, commits=2))
+def test_answers_come_behind_what_is_put_in(called: str, guard: str) -> None:
+    """Calls that are out are answered once, behind whatever is put in, where what they were made for has ended."""
+    before = CALLED[called](a)
+    after = PASSES[guard](before)
+    steps: list[Step] = [("a", 1), ("a", 2), ("a", 3), ("a", None)]
+    ways = [way for way in WAYS if way != "behind a kill"]
+    for each in [*(play(before, after, way, steps, [("", 9.0)]) for way in ways), replayed(before, after, steps, [])]:
+        assert [*each.before, *each.after] == [1, 2, 3], (each.after, str(each.report))
