@@ -28,6 +28,8 @@ APART = {
     "a folder less": ("*/*.jsonl", "out.jsonl"),
     "hidden": ("*.jsonl", ".out.jsonl"),
     "one file": ("in.jsonl", "out.jsonl"),
+    "hidden below": ("**/*.jsonl", ".state/out.jsonl"),
+    "one file with brackets": ("x[1].jsonl", "x1.jsonl"),
     "another class": ("[!o]*.jsonl", "out.jsonl"),
 }
 
@@ -35,7 +37,8 @@ APART = {
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "sub/deep").mkdir(parents=True)
-    for name in ("in.jsonl", "sub/two.jsonl", "n.jsonl"):
+    (tmp_path / ".state").mkdir()
+    for name in ("in.jsonl", "sub/two.jsonl", "n.jsonl", "x[1].jsonl"):
         (tmp_path / name).write_text("1\n2\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -34,7 +34,10 @@ class Sleeper:
         if self._due is not None and time.monotonic() >= self._due:
             return True
         for reader in self._readers:
-            batch = reader.fetch(1)
+            try:
+                batch = reader.fetch(1)
+            except OSError:  # a file that is followed is away for a while, as whoever went to sleep may have told
+                continue
             if batch.values or batch.rejected or batch.ended or batch.error is not None:
                 return True
         return False

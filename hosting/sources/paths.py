@@ -38,7 +38,9 @@ class Found:
         self._checks_names = names_matter and not fails
         given = [os.fspath(one) for one in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
         self.paths = tuple(path for one in given for path in self._expand(one))
-        self._wanted = tuple(os.path.realpath(one) for one in given)
+        self._wanted = tuple(
+            glob.escape(os.path.realpath(one)) if os.path.isfile(one) else os.path.realpath(one) for one in given
+        )
         if not self.paths:
             raise ValueError("a file source needs at least one path")
 
@@ -95,7 +97,8 @@ def is_match(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     if not pattern:
         return not parts
     if pattern[0] == "**":
-        return any(is_match(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
+        below = next((place for place, part in enumerate(parts) if part.startswith(".")), len(parts))
+        return any(is_match(parts[skipped:], pattern[1:]) for skipped in range(below + 1))
     if not parts or (parts[0].startswith(".") and not pattern[0].startswith(".")):
         return False
     is_same = parts[0] == pattern[0] or fnmatchcase(parts[0], pattern[0])

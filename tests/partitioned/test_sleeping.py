@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
-from hosting import ListSource
+from hosting import FileSource, ListSource
 from hosting.partitioned.sleeper import Sleeper
 from reliable_rx.reliable import Batch, Reader
 
@@ -50,3 +51,18 @@ def test_who_wakes_up_leaves_no_reader_open(raises: bool) -> None:
     with pytest.raises(OSError, match="it is gone") if raises else nullcontext():
         sleeper.close()
     assert source.open_ones == []
+
+
+def test_who_sleeps_waits_for_a_file_that_is_away(tmp_path: Path) -> None:
+    """It sleeps on while the file is not there, and stirs when it is back and has more."""
+    path = tmp_path / "in.jsonl"
+    path.write_text("1\n")
+    sleeper = Sleeper({("n", "in.jsonl"): (FileSource(path, follow=True), 1)}, wake=lambda: None, timer_s=None)
+    path.rename(tmp_path / "away")
+    assert not sleeper.stirs()
+    (tmp_path / "away").rename(path)
+    assert not sleeper.stirs()
+    with path.open("a") as file:
+        file.write("2\n")
+    assert sleeper.stirs()
+    sleeper.close()

@@ -7,6 +7,7 @@ before it was read, and groups behind `share` lost all behind a stop.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,14 @@ from planted_checks import Plants
 
 import reliable_rx.instance
 import reliable_rx.rows
-from hosting import reopening
+from hosting import edit, reopening
 from hosting.timers import Clock
+from reliable_rx import merging
 from reliable_rx.operators.group import GroupByUntil
+from reliable_rx.operators.time import Debounce
 from reliable_rx.operators.window import WindowWithCount
+from reliable_rx.query import Inner
+from reliable_rx.subject import Subject
 
 Place = Callable[[], Path]
 CHECKS: dict[str, Callable[[Place], None]] = {
@@ -37,6 +42,16 @@ CHECKS: dict[str, Callable[[Place], None]] = {
         "in a group that ends", "start_with", "put in"
     ),
     "openers": lambda place: test_edited_in_between.test_what_opens_is_exchanged("group_by", "one long", "merge_all"),
+    "readers": lambda place: test_edited_in_between.test_what_reads_is_exchanged(
+        "with a time to live", "flat_map", "merge_all"
+    ),
+    "carried": lambda place: test_edited_in_between.test_what_reads_is_exchanged("one long", "in a pair", "merge_all"),
+    "held": lambda place: test_edited_in_between.test_what_is_held_comes(
+        "a window", "delay", "catch", "from before to behind"
+    ),
+    "answers": lambda place: test_edited_in_between.test_answers_come_behind_what_is_put_in("mapped", "merge"),
+    "ends": lambda place: test_first_of_groups.test_as_pushed_from_outside("defer", "window_with_count", "switch_map"),
+    "lists": lambda place: test_first_of_groups.test_who_waits_for_no_time_sees_no_list("debounce", "alone"),
     "windows": lambda place: test_edited_parameters.test_windows_are_edited_as_lists_are((3, 1), (4, 1), 5),
 }
 planted = Plants(CHECKS, raises=(Exception, pytest.fail.Exception))
@@ -100,6 +115,40 @@ def windows_that_count_from_one_beginning(patch: pytest.MonkeyPatch) -> None:
         return True
 
     patch.setattr(WindowWithCount, "adopt", adopt)
+
+
+@planted("readers")
+def owners_that_count_as_readers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Subject, "is_read", property(lambda self: bool(self.subscribers)))
+
+
+@planted("carried")
+def windows_in_pairs_that_nobody_looks_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reliable_rx.rows, "inner_in", lambda outer: [outer.subject] if isinstance(outer, Inner) else [])
+    patch.setattr(edit, "read_groups", lambda row: ())
+
+
+@planted("held")
+def ends_that_are_kept_behind_what_holds(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reliable_rx.rows, "freed", lambda instance, fitted: fitted.saved)
+
+
+@planted("answers")
+def fresh_starts_that_are_heard(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(merging, "unheard_of", lambda instance, nodes: nullcontext())
+
+
+@planted("ends")
+def ends_that_are_no_moments(patch: pytest.MonkeyPatch) -> None:
+    def follow_up(self: Any, opener: Any, call: Callable[..., Any], *args: Any) -> None:
+        call(*args)
+
+    patch.setattr(Clock, "follow_up", follow_up)
+
+
+@planted("lists")
+def waits_of_no_time_that_take_lists(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Debounce, "acts_at_once", False)
 
 
 @pytest.mark.parametrize("name", planted.names())
