@@ -88,7 +88,7 @@ FAMILIES = (
     Family("Folding into one", ("aggregate", "extreme", "decide", "collect")),
     Family("Several sequences", ("combine", "fork", "tuples", "zip_iterable", "until")),
     Family("Sequences of sequences", ("inner", "switch", "expand")),
-    Family("Groups and windows", ("group", "window", "aligned", "buffer", "time_spans", "join")),
+    Family("Groups and windows", ("group", "window", "aligned", "sessions", "buffer", "time_spans", "join")),
     Family("Time", ("time", "time_gates", "time_stamps", "with_mapper")),
     Family("Errors and repetition", ("recover", "again")),
     Family("Sharing", ("share",)),
