@@ -24,7 +24,6 @@ from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
 from reliable_rx.plan import Operators, Plan, PlanNode
-from reliable_rx.reading import is_handed_bare, stands_behind
 from reliable_rx.refitting import Fitted
 from reliable_rx.replaced import are_any, going_over
 from reliable_rx.rows import Report, Signature, save_instance, save_unit, signature, units
@@ -53,8 +52,6 @@ class Editor(Reopening):
         self.groups: list[EndedGroup] = []
         self.read: list[tuple[Address, str, Hashable]] = []
         """The groups and windows that were read before the edit: by owner, path and key."""
-        self.bare: dict[tuple[str, str], bool] = {}
-        """Whether what reads what an operator opens was given it as it is, by their paths."""
         self.pasts: dict[tuple[Plan, int, Plan, tuple[str, ...]], Past] = {}
         self.past: Past | None = None
         """What ran of the row that is loaded."""
@@ -67,9 +64,6 @@ class Editor(Reopening):
             self.plans[address] = each.plan, each.ops
             self.groups += ended_groups(each)
             self.read += read_groups(each)
-            for opener in each.plan.nodes if each.subjects else ():
-                readers = [node for node in each.plan.nodes if opener.op.yields_inner and stands_behind(node, opener)]
-                self.bare |= {(node.path, opener.path): is_handed_bare(node, opener) for node in readers}
             for node in each.plan.hub_nodes:
                 self.memories[address, node.path] = node.op.memory  # type: ignore[attr-defined]
 
@@ -80,10 +74,6 @@ class Editor(Reopening):
             known = before, active, instance.plan, tuple(fitted.renaming(node.path) for node in before.nodes)
             past = self.past = self.pasts[known] = self.pasts.get(known) or Past(*known)
             fitted.saved = past.saved(fitted.saved)
-
-    def takes_others(self, reader: PlanNode, opener: PlanNode) -> bool:
-        was = self.bare.get((reader.path, opener.path))
-        return was is not None and was != is_handed_bare(reader, opener)
 
     def codes(self, instance: Instance, node: PlanNode, path: str) -> Codes | None:
         """Return what the inputs do of *node*, which had *path*, before the edit and behind it."""

@@ -94,19 +94,6 @@ def held_by(outer: Any) -> Iterable[Any]:
     return found.values() if type(found) is dict else ()
 
 
-def is_handed_bare(reader: PlanNode, opener: PlanNode) -> bool:
-    """Whether *reader* is given what *opener* opens as it is, and not what a `map` made of it."""
-    at: PlanNode | None = reader.inputs[0] if reader.inputs else None
-    while at is not None and at is not opener:
-        if isinstance(at.op, HubLeaf):
-            at = reader.plan.hubs.get(at.op.token)
-        elif at.inputs and (at.op.keeps_inner or at.op.is_hub):
-            at = at.inputs[0]
-        else:
-            return False
-    return at is not None
-
-
 def stands_behind(reader: PlanNode, node: PlanNode) -> bool:
     """Whether what *node* emits comes to *reader*, be it by way of what is shared."""
     if reader.mask & node.bit:
