@@ -189,10 +189,7 @@ class Loader:
         for known, key, signature_id, inner in attached:
             path = self.refitting.path(subject.saved[:-3], known)
             reader = owner.plan.by_path.get(path)
-            is_there = reader is not None and stands_behind(reader, node)
-            if (
-                reader is None or not is_there or self.takes_others(reader, node)
-            ):  # an edit has put the reader elsewhere
+            if reader is None or not stands_behind(reader, node):  # an edit has put the reader elsewhere
                 self._drop(path, Inner(subject))
             elif opens(reader):  # not what the owner itself has read, and reads no more: a time to live
                 child = self._load_child(owner, reader, key, Inner(subject), signature_id, inner)
@@ -202,9 +199,7 @@ class Loader:
         _, outer, signature_id, inner = row
         made = outer.subject.node if isinstance(outer, Inner) and outer.subject.owner is owner else None
         known = [each for each in inner_in(outer) if each.saved is not None] if self.moves(owner) else ()
-        is_lost = (made is not None and not stands_behind(node, made)) or (known and all(map(self._is_gone, known)))
-        others = (each.node for each in known if each.owner is owner and each.node is not None)
-        if is_lost or any(self.takes_others(node, each) for each in others):
+        if (made is not None and not stands_behind(node, made)) or (known and all(map(self._is_gone, known))):
             self._drop(node.path, outer)
             return
         child = self._load_child(owner, node, address[-1], outer, signature_id, inner)
@@ -297,10 +292,6 @@ class Loader:
             instance.states[node.slot] = instance.ops[node.index].initial()
         untold = [each for each in node.inputs if started & each.bit or not started & node.bit]
         self.refitting.untold += [(instance, each) for each in untold if not instance.active & each.bit]
-
-    def takes_others(self, reader: PlanNode, opener: PlanNode) -> bool:
-        """Whether *reader* is given something else now for what *opener* opens: a pair for a group, or the reverse."""
-        return False
 
     def look_back(self, instance: Instance, fitted: Fitted) -> None:
         """Take out of *fitted* what is not to be kept, for what ran before in *instance*."""
