@@ -71,12 +71,13 @@ class Reopening(Loader):
         What has read again one action later has the place among all readers that it had, and hears what shared parts
         share from now on.
         """
-        read_again(self.opened)
         with ExitStack() as unheard:
             for instance, places in self.late:
                 leaves = [leaf for leaf in instance.plan.leaves if leaf.path in places]
                 unheard.enter_context(unheard_of(instance, leaves))
             engine.settle_immediate()
+        read_again(self.opened)
+        engine.settle_immediate()
         for instance, places in self.late:
             take_places(instance, places)
 

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from reliable_rx.subject import Subject
 
 
+PAIRS = frozenset(
+    ("combine_latest", "fork_join", "pairwise", "time_interval", "timestamp", "with_latest_from", "zip", "zip_latest",
+     "zip_with_iterable")
+)  # fmt: skip
+"""The operators that make a pair, or the like, of an element."""
 LOOKED_INTO_MAX = 1000
 """So many parts of an element are looked into for groups and windows."""
 
@@ -92,6 +97,42 @@ def held_by(outer: Any) -> Iterable[Any]:
         let_through(raised)
         return ()
     return found.values() if type(found) is dict else ()
+
+
+def is_given_others(instance: Instance, reader: PlanNode, opener: PlanNode, outer: Any) -> bool:
+    """Whether *reader* is given another thing today than *outer*, which it was given for what *opener* had opened.
+
+    That is sure where all between the two hands on what comes, and *outer* was made of a group; and where *outer* is a
+    group, and what stands before *reader* makes pairs, or something else of it. Of anything else nothing is said.
+    """
+    made = between(reader, opener)
+    if made is None:
+        return False
+    if not is_a(outer, Inner):
+        return not made
+    if not made or made[0].op.name in PAIRS:
+        return bool(made)
+    op: Any = instance.ops[made[0].index]
+    mapper = getattr(op, getattr(op, "maps", None) or "", None)
+    try:
+        return len(made) == 1 and mapper is not None and not is_a(mapper(outer), Inner)
+    except BaseException as raised:  # as it may for what is no group
+        let_through(raised)
+        return False
+
+
+def between(reader: PlanNode, opener: PlanNode) -> list[PlanNode] | None:
+    """Return what makes something else of what *opener* emits on its way to *reader*, the last one first."""
+    made: list[PlanNode] = []
+    at: PlanNode | None = reader.inputs[0] if reader.inputs else None
+    while at is not None and at is not opener:
+        if isinstance(at.op, HubLeaf):
+            at = reader.plan.hubs.get(at.op.token)
+            continue
+        if not (at.op.keeps_inner or at.op.is_hub):
+            made.append(at)
+        at = at.inputs[0] if at.inputs else None
+    return None if at is None else made
 
 
 def stands_behind(reader: PlanNode, node: PlanNode) -> bool:

@@ -30,7 +30,7 @@ from reliable_rx.operator import Stage
 from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import Inner
-from reliable_rx.reading import inner_in, stands_behind
+from reliable_rx.reading import inner_in, is_given_others, stands_behind
 from reliable_rx.refitting import GONE, Fitted, Refitting
 from reliable_rx.report import Report as Report
 from reliable_rx.restoring import know_hubs, replace_timers, restore, resume_calls
@@ -189,17 +189,25 @@ class Loader:
         for known, key, signature_id, inner in attached:
             path = self.refitting.path(subject.saved[:-3], known)
             reader = owner.plan.by_path.get(path)
-            if reader is None or not stands_behind(reader, node):  # an edit has put the reader elsewhere
+            if reader is None or self._reads_no_more(owner, reader, node, Inner(subject)):
                 self._drop(path, Inner(subject))
             elif opens(reader):  # not what the owner itself has read, and reads no more: a time to live
                 child = self._load_child(owner, reader, key, Inner(subject), signature_id, inner)
                 child.unit = subject
 
+    def _reads_no_more(self, owner: Instance, reader: PlanNode, opener: PlanNode, outer: Any) -> bool:
+        """Whether an edit has put *reader* elsewhere, or gives it other things than *outer*."""
+        return not stands_behind(reader, opener) or (
+            self.moves(owner) and is_given_others(owner, reader, opener, outer)
+        )
+
     def _load_inner(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
         _, outer, signature_id, inner = row
         made = outer.subject.node if isinstance(outer, Inner) and outer.subject.owner is owner else None
         known = [each for each in inner_in(outer) if each.saved is not None] if self.moves(owner) else ()
-        if (made is not None and not stands_behind(node, made)) or (known and all(map(self._is_gone, known))):
+        is_lost = (made is not None and not stands_behind(node, made)) or (known and all(map(self._is_gone, known)))
+        there = (each.node for each in known if each.owner is owner and each.node is not None)
+        if is_lost or any(is_given_others(owner, node, each, outer) for each in there):
             self._drop(node.path, outer)
             return
         child = self._load_child(owner, node, address[-1], outer, signature_id, inner)

@@ -233,6 +233,40 @@ def test_what_reads_is_exchanged(opener: str, was: str, now: str) -> None:
         assert each.after == TOTALS, (each.before, each.after, str(each.report))
 
 
+GIVEN: dict[str, Body] = {
+    "itself": lambda s: s.flat_map(total),
+    "a pair": lambda s: s.map(lambda g: (0, g)).flat_map(lambda pair: total(pair[1])),
+    "an object": lambda s: s.map(Keyed).flat_map(lambda keyed: total(keyed.window)),
+    "an enrichment": lambda s: s.with_latest_from(rx.of(0)).flat_map(lambda pair: total(pair[0])),
+    "itself, guarded": lambda s: s.catch(rx.empty()).flat_map(total),
+    "itself, tried again": lambda s: s.retry(2).flat_map(total),
+    "itself, mapped": lambda s: s.map(lambda g: g).flat_map(total),
+    "itself, shared": lambda s: s.share().flat_map(total),
+    "itself, a few": lambda s: s.take(9).flat_map(total),
+}
+"""Totals of groups, by what their reader is given for each."""
+OVERS = ("group_by", "with a time to live", "one long", "until itself")
+IN_TURN = [pair for now in GIVEN if now != "itself" for pair in (("itself", now), (now, "itself"))]
+NO_VALUE_YET = {("one long", "itself", "an enrichment"), ("one long", "an enrichment", "itself")}
+"""The first window comes before what it is to be enriched with, as in a new query."""
+
+
+@pytest.mark.parametrize(
+    ("opener", "was", "now"),
+    [(each, *pair) for each in OVERS for pair in IN_TURN if (each, *pair) not in NO_VALUE_YET],
+)
+def test_a_reader_is_given_others(opener: str, was: str, now: str) -> None:
+    """Groups begin again where their reader is given other things for them, and go on where it is not; none is lost."""
+    before, after = (GIVEN[name](OPENERS[opener](a)) for name in (was, now))
+    found = [play(before, after, way, PREFIX, [("a", 4), ("a", 5)]) for way in WAYS if way != "behind a kill"]
+    goes_on = was.startswith("itself") and now.startswith("itself")
+    for each in [*found, replayed(before, after, PREFIX, [("a", 4), ("a", 5)])]:
+        if opener == "until itself":
+            assert len(each.after) == 2 and each.after[-1] in (5, 9), (each.after, str(each.report))
+        else:
+            assert each.after == ([10, 15] if goes_on else [4, 9]), (each.after, str(each.report))
+
+
 async def given_back(value: int) -> int:
     return value
 
