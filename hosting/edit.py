@@ -130,7 +130,8 @@ class Editor(Reopening):
         subject = self._subject(group.owner, group.path, group.key)
         if subject is None or subject.owner is None or subject.node is None or subject.is_read:
             return
-        if leaves := group.begins(subject.owner.plan):
+        path = self.refitting.path(self.refitting.placed(group.owner), group.reader.path)
+        if leaves := group.begins(subject.owner.plan, path):
             self.report.fresh += [each for each in leaves if each != subject.node.path]
             self.unread.append(subject)
 

@@ -164,9 +164,9 @@ class EndedGroup(NamedTuple):
     key: Hashable
     reader: PlanNode
 
-    def begins(self, after: Plan) -> list[str]:
-        """Return what in *after* is to read it again: leaves of what reads it now, or what is in the place of that."""
-        node = after.by_path.get(self.reader.path)
+    def begins(self, after: Plan, path: str) -> list[str]:
+        """Return what in *after* is to read it again: leaves of the reader, now at *path*, or what is there instead."""
+        node = after.by_path.get(path)
         if node is None or node.op.name != self.reader.op.name:
             return [self.path]
         if node.template is None or self.reader.template is None:

@@ -267,6 +267,27 @@ def test_a_reader_is_given_others(opener: str, was: str, now: str) -> None:
             assert each.after == ([10, 15] if goes_on else [4, 9]), (each.after, str(each.report))
 
 
+def first_of_each(source: Any) -> Any:
+    return source.group_by(lambda value: value % 2).flat_map(lambda g: g.first())
+
+
+SWAPS: dict[str, tuple[Any, Any]] = {
+    "changed places": (rx.merge(c, first_of_each(a)), rx.merge(first_of_each(a), c)),
+    "one put in": (rx.merge(first_of_each(a), c), rx.merge(b, first_of_each(a), c)),
+    "one taken out": (rx.merge(b, c, first_of_each(a)), rx.merge(c, first_of_each(a))),
+}
+
+
+@pytest.mark.parametrize("swap", SWAPS)
+def test_who_has_had_enough_of_a_group_stays_so(swap: str) -> None:
+    """A reader that took the first of each key takes no second one where it has another path by now."""
+    before, after = SWAPS[swap]
+    steps: list[Step] = [("a", 1), ("a", 2), ("a", 3), ("a", 4)]
+    for way in WAYS:
+        played = play(before, after, way, steps, [("a", 5), ("a", 6)])
+        assert (played.before, played.after) == ([1, 2], []), (way, str(played.report))
+
+
 async def given_back(value: int) -> int:
     return value
 
