@@ -217,7 +217,7 @@ class WindowToggle(Windows, name="window_toggle"):
 
     def on_batch(self, cx: Context, port: int, values: Sequence[Any]) -> None:
         if port == 0:
-            feed_in_moments(cx, values)
+            feed_windows(cx, values)
             return
         for opening in values:
             inner = cx.project(opening)
