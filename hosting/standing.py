@@ -94,9 +94,9 @@ class Standing(Instance):
     def skipped(self) -> int:
         return self.faults.skipped
 
-    def skip(self, count: int = 1) -> None:
-        """Count events that were skipped."""
-        self.faults = self.faults._replace(skipped=self.faults.skipped + count)
+    def skip(self) -> None:
+        """Count one more event that was skipped."""
+        self.faults = self.faults._replace(skipped=self.faults.skipped + 1)
 
     def take_over(self, before: Standing, *, counts_afresh: bool) -> None:
         """Go on counting from what *before* has skipped, by which operators go; what is told of may begin afresh."""
