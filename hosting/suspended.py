@@ -237,7 +237,7 @@ class Taking(Reopening):
             return True
 
     def moves(self, instance: Instance) -> bool:
-        return instance.address()[0] in self.forgiving
+        return bool(self.forgiving) and instance.address()[0] in self.forgiving
 
     def settle_opening(self) -> None:
         """Settle while a store is opened: nothing can be emitted then, so what has to go on without a part ends."""

@@ -170,9 +170,12 @@ class Loader:
 
     def _place(self, address: Address) -> tuple[Instance | None, PlanNode | None]:
         """Return the instance and the operator of what is at *address*, if they are there and do not begin anew."""
-        *around, _, path, _ = self.refitting.placed(address)
-        owner, is_anew = self.instances.get(tuple(around)), (tuple(around), path) in self.refitting.anew
-        return owner, None if owner is None or is_anew else owner.plan.by_path.get(path)
+        refitting = self.refitting
+        placed = refitting.placed(address)
+        around, path = placed[:-3], placed[-2]
+        owner = self.instances.get(around)
+        is_gone = owner is None or (refitting.anew and (around, path) in refitting.anew)
+        return owner, None if is_gone else owner.plan.by_path.get(path)  # type: ignore[union-attr]
 
     def _is_gone(self, subject: Subject) -> bool:
         """Whether what made *subject*, which has not been loaded, makes nothing any more."""
@@ -187,19 +190,19 @@ class Loader:
         subject.epoch = owner.world.epoch  # as of what is born now: a snapshot at work has another row under its key
         owner.groups(node)[address[-1]] = subject
         for known, key, signature_id, inner in attached:
-            path = self.refitting.path(subject.saved[:-3], known)
+            path = self.refitting.path(subject.saved[:-3], known) if self.refitting.renamed else known
+            outer: Inner[Any, Any] = Inner(subject)
             reader = owner.plan.by_path.get(path)
-            if reader is None or self._reads_no_more(owner, reader, node, Inner(subject)):
-                self._drop(path, Inner(subject))
+            if reader is None or self._reads_no_more(owner, reader, node, outer):
+                self._drop(path, outer)
             elif opens(reader):  # not what the owner itself has read, and reads no more: a time to live
-                child = self._load_child(owner, reader, key, Inner(subject), signature_id, inner)
+                child = self._load_child(owner, reader, key, outer, signature_id, inner)
                 child.unit = subject
 
     def _reads_no_more(self, owner: Instance, reader: PlanNode, opener: PlanNode, outer: Any) -> bool:
         """Whether an edit has put *reader* elsewhere, or gives it other things than *outer*."""
-        return not stands_behind(reader, opener) or (
-            self.moves(owner) and is_given_others(owner, reader, opener, outer)
-        )
+        is_behind = reader.mask & opener.bit or stands_behind(reader, opener)
+        return not is_behind or (self.moves(owner) and is_given_others(owner, reader, opener, outer))
 
     def _load_inner(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
         _, outer, signature_id, inner = row
@@ -241,7 +244,8 @@ class Loader:
     def add(self, instance: Instance, row: Row, saved: Signature) -> None:
         """Put *row* into *instance* and remember it as an owner of others."""
         self.instances[instance.address()] = instance
-        given, shape = self.refitting.before(instance, row), signature(instance.plan)
+        asks = len(row) > 5 or self.refitting.givens
+        given, shape = self.refitting.before(instance, row) if asks else None, signature(instance.plan)
         fitted = None
         if given is not None or saved != shape or self.tells:
             fitted = self.refitting.fit(instance, row, saved, given)
