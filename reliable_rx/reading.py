@@ -121,6 +121,18 @@ def is_given_others(instance: Instance, reader: PlanNode, opener: PlanNode, oute
         return False
 
 
+def cannot_read(instance: Instance, reader: PlanNode, outer: Any) -> bool:
+    """Whether the selector of *reader* raises for *outer*, which was made of a group: today it is given another thing."""
+    if is_a(outer, Inner):
+        return False
+    try:
+        instance.plan_child(reader, outer)
+    except BaseException as raised:  # a selector may raise anything
+        let_through(raised)
+        return True
+    return False
+
+
 def between(reader: PlanNode, opener: PlanNode) -> list[PlanNode] | None:
     """Return what makes something else of what *opener* emits on its way to *reader*, the last one first."""
     made: list[PlanNode] = []

@@ -30,7 +30,7 @@ from reliable_rx.operator import Stage
 from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import Inner
-from reliable_rx.reading import inner_in, is_given_others, stands_behind
+from reliable_rx.reading import cannot_read, inner_in, is_given_others, stands_behind
 from reliable_rx.refitting import GONE, Fitted, Refitting
 from reliable_rx.report import Report as Report
 from reliable_rx.restoring import know_hubs, replace_timers, restore, resume_calls
@@ -210,7 +210,8 @@ class Loader:
         known = [each for each in inner_in(outer) if each.saved is not None] if self.moves(owner) else ()
         is_lost = (made is not None and not stands_behind(node, made)) or (known and all(map(self._is_gone, known)))
         there = (each.node for each in known if each.owner is owner and each.node is not None)
-        if is_lost or any(is_given_others(owner, node, each, outer) for each in there):
+        is_lost = is_lost or any(is_given_others(owner, node, each, outer) for each in there)
+        if is_lost or (known and cannot_read(owner, node, outer)):
             self._drop(node.path, outer)
             return
         child = self._load_child(owner, node, address[-1], outer, signature_id, inner)

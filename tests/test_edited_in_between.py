@@ -267,6 +267,34 @@ def test_a_reader_is_given_others(opener: str, was: str, now: str) -> None:
             assert each.after == ([10, 15] if goes_on else [4, 9]), (each.after, str(each.report))
 
 
+ANOTHER: dict[str, tuple[Body, Body]] = {
+    "another pair": (GIVEN["a pair"], lambda s: s.map(lambda g: (0, 1, g)).flat_map(lambda three: total(three[2]))),
+    "the pair turned": (GIVEN["a pair"], lambda s: s.map(lambda g: (g, 0)).flat_map(lambda pair: total(pair[0]))),
+    "a pair for an object": (GIVEN["an object"], GIVEN["a pair"]),
+    "an object for a pair": (GIVEN["a pair"], GIVEN["an object"]),
+    "a pair more": (
+        GIVEN["an enrichment"],
+        lambda s: s.with_latest_from(rx.of(0), rx.of(0)).flat_map(lambda three: total(three[three[2]])),
+    ),
+}
+"""A reader that is given one thing made of the group, and today another one, which it cannot read the old one as."""
+ASKED = [
+    *((each, name) for each in OVERS for name in ANOTHER if (each, name) != ("one long", "a pair more"))
+]
+
+
+@pytest.mark.parametrize(("opener", "name"), ASKED)
+def test_a_reader_cannot_read_what_it_was_given(opener: str, name: str) -> None:
+    """Where the selector of today raises for the thing of before, the group begins again; the query goes on."""
+    before, after = (each(OPENERS[opener](a)) for each in ANOTHER[name])
+    found = [play(before, after, way, PREFIX, [("a", 4), ("a", 5)]) for way in WAYS if way != "behind a kill"]
+    for each in [*found, replayed(before, after, PREFIX, [("a", 4), ("a", 5)])]:
+        assert each.after == [4, 9] or (opener == "until itself" and each.after[-1] in (5, 9)), (
+            each.after,
+            str(each.report),
+        )
+
+
 def first_of_each(source: Any) -> Any:
     return source.group_by(lambda value: value % 2).flat_map(lambda g: g.first())
 
