@@ -1,7 +1,7 @@
 # Everything on a fresh machine: Python 3.11 to 3.13 with venv and pip is all that must be there.
 #   make run     the demonstration: real flights, a real kill -9, nothing lost
 #   make run-spark                     the same with Spark before and beside it; needs Java 17 or newer as well
-#   make test    the fast lane of the tests: two rows of each, ARGS=--rest plays the others
+#   make test    the fast lane of the tests: one row of each, ARGS=--rest plays the others
 #   make test-slow, make lint, make bench
 #   make test-spark                    the tests with a real Spark; needs Java 17 or newer as well
 #   make docs, make stubs             write anew what is made of the operators: their reference, and their types as methods

@@ -122,7 +122,7 @@ def is_given_others(instance: Instance, reader: PlanNode, opener: PlanNode, oute
 
 
 def cannot_read(instance: Instance, reader: PlanNode, outer: Any) -> bool:
-    """Whether the selector of *reader* raises for *outer*, which was made of a group: today it is given another thing."""
+    """Whether the selector of *reader* raises for *outer*, made of a group: it is given another thing today."""
     if is_a(outer, Inner):
         return False
     try:

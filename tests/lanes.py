@@ -1,7 +1,7 @@
 """Which lane runs, and how much of a check each has: the fast one a sample, the slow one the whole.
 
 What `commit` marks is in the slow lane, where properties have their full number of examples. .ci/run plays it at each
-commit, three rows of each test and a sixth of the examples, beside all rows of the fast lane; the rest is for a night.
+commit, two rows of each test and a sixth of the examples, beside all rows of the fast lane; the rest is for a night.
 What `night` marks is left to it also where an axis that it is crossed with is marked `commit`.
 """
 
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 
 SHARE, COMMIT_SHARE = 12, 6
-FAST_ROWS, COMMIT_ROWS = 2, 3
+FAST_ROWS, COMMIT_ROWS = 1, 2
 """How many rows of a test these lanes play where they are played as a whole."""
 NIGHTLY = 36
 """Of so many rows that the fast lane leaves out each commit plays one: all together take longer than it may."""
