@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Give half an hour to each test that only a night plays: thousands of draws take longer than others may.
 
     Of the fast lane as a whole one row of each test is played, so that it is over in two minutes, and with ``--rest``
-    all others; of what is for each commit three, and what no commit leaves out; of files that are named, all.
+    all others; of what is for each commit two, and what no commit leaves out; of files that are named, all.
     """
     if (Lane.fast_alone or Lane.commit_alone) and config.args == config.getini("testpaths"):
         of_lane = [each for each in items if Lane.fast_alone or {"commit", "night"} & marks_of(each) == {"commit"}]

@@ -278,9 +278,7 @@ ANOTHER: dict[str, tuple[Body, Body]] = {
     ),
 }
 """A reader that is given one thing made of the group, and today another one, which it cannot read the old one as."""
-ASKED = [
-    *((each, name) for each in OVERS for name in ANOTHER if (each, name) != ("one long", "a pair more"))
-]
+ASKED = [*((each, name) for each in OVERS for name in ANOTHER if (each, name) != ("one long", "a pair more"))]
 
 
 @pytest.mark.parametrize(("opener", "name"), ASKED)
