@@ -14,7 +14,7 @@ Rejected: asking the source what there is while replaying, which it may answer d
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from time import monotonic
 from typing import Any
 
@@ -221,6 +221,12 @@ class Intake(Appearing):
             return None
         partition.is_heard = True
         return Resume(time) if self.lineages[source].follow(self._held_of(source), partition.name) else None
+
+    def troubles(self) -> Iterator[tuple[str, str]]:
+        """Yield what sources wait for: those that know have a method `trouble`."""
+        for name, source in self.sources.items():
+            ask = getattr(source, "trouble", None)
+            yield name, (ask() if ask is not None else "") or ""
 
     def next(self, time: float) -> Intaken | None:
         """Return the next turn's events, or what must be known before them; None if nothing is there or can be."""

@@ -46,10 +46,9 @@ class LastingTroubles:
         self._follow("checkpoint", attempt.generation if is_on_its_way and attempt is not None else None, now, COMMIT_S)
 
     def _waiting(self) -> None:
-        """Ask the sources that reach over a network what they wait for; those that know have a method `trouble`."""
-        for name, source in self.evaluator.intake.sources.items():
-            ask = getattr(source, "trouble", None)
-            if ask is not None and (trouble := ask()):
+        """Tell of the sources that wait."""
+        for name, trouble in self.evaluator.intake.troubles():
+            if trouble:
                 self.incidents.report("source waits", name, f"{trouble}; it goes on by itself", level=logging.WARNING)
             else:
                 self.incidents.resolve("source waits", name)

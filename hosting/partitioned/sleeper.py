@@ -36,8 +36,10 @@ class Sleeper:
         for reader in self._readers:
             try:
                 batch = reader.fetch(1)
-            except OSError:  # a file that is followed is away for a while, as whoever went to sleep may have told
+            except FileNotFoundError:  # a file that is followed is away for a while
                 continue
+            except OSError:  # such as one that was replaced: the evaluator that wakes up fails, and tells it
+                return True
             if batch.values or batch.rejected or batch.ended or batch.error is not None:
                 return True
         return False

@@ -66,3 +66,15 @@ def test_who_sleeps_waits_for_a_file_that_is_away(tmp_path: Path) -> None:
         file.write("2\n")
     assert sleeper.stirs()
     sleeper.close()
+
+
+def test_who_sleeps_stirs_when_its_file_is_replaced(tmp_path: Path) -> None:
+    """The evaluator that wakes up tells that another file is in its place; asleep, nothing would be read for ever."""
+    path = tmp_path / "in.jsonl"
+    path.write_text("1\n")
+    sleeper = Sleeper({("n", "in.jsonl"): (FileSource(path, follow=True), 1)}, wake=lambda: None, timer_s=None)
+    assert not sleeper.stirs()
+    path.rename(tmp_path / "rotated")
+    path.write_text("2\n3\n")
+    assert sleeper.stirs()
+    sleeper.close()
