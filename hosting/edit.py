@@ -24,6 +24,7 @@ from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
 from reliable_rx.plan import Operators, Plan, PlanNode
+from reliable_rx.query import Inner
 from reliable_rx.refitting import Fitted
 from reliable_rx.replaced import are_any, going_over
 from reliable_rx.rows import Report, Signature, save_instance, save_unit, signature, units
@@ -110,9 +111,10 @@ class Editor(Reopening):
         super().finish()
         for group in self.groups:
             self._read_again(group)
+        had = {each.outer.subject for each in self.instances.values() if isinstance(each.outer, Inner)}
         for owner, path, key in self.read:
             subject = self._subject(owner, path, key)
-            if subject is not None and not subject.is_read:
+            if subject is not None and not subject.is_read and subject not in had:  # whose row may read it later
                 self.unread.append(subject)
 
     def adopt(self) -> None:

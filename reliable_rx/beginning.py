@@ -277,9 +277,10 @@ class Beginning:
         """Subscribe what is new, and tell of what has ended those that do not know."""
         for top in self.tops:
             self._subscribe(top)
-        for node, port, coming in self.inputs:
-            if port in coming and self._runs(node):
-                self._subscribe(node.inputs[port])
+        tops = [node.inputs[port] for node, port, coming in self.inputs if port in coming and self._runs(node)]
+        for top in tops:
+            if not any(top is not each and each.mask & top.bit for each in tops):  # it begins with what it is part of
+                self._subscribe(top)
         for node, port, left in self.ended:
             down = node.down
             if not self._runs(node) and (down is None or self._runs(down)) and (left is None or port in left):

@@ -233,6 +233,57 @@ def test_what_reads_is_exchanged(opener: str, was: str, now: str) -> None:
         assert each.after == TOTALS, (each.before, each.after, str(each.report))
 
 
+BEHIND: dict[str, Body] = {
+    "what is empty": lambda s: rx.empty().concat(s),
+    "an error": lambda s: rx.throw(ValueError()).catch(s),
+    "what is over": lambda s: rx.on_error_resume_next(rx.empty(), s),
+}
+"""What is read first, and is over at once."""
+PLACES: dict[str, Callable[[Body], Any]] = {
+    "a source": lambda body: total(body(a)),
+    "a group": lambda body: in_groups(lambda g: total(body(g))),
+    "a mapped group": lambda body: in_groups(lambda g: total(body(g.map(lambda value: value)))),
+    "a window": lambda body: a.window_with_count(9).flat_map(lambda w: total(body(w))),
+}
+
+
+@pytest.mark.parametrize(("place", "first", "edit"), [*product(PLACES, BEHIND, ("put in", "taken out"))])
+def test_what_is_read_first_and_is_over(place: str, first: str, edit: str) -> None:
+    """A total goes on where something is put before what it reads that is over at once, or taken out."""
+    without, with_it = PLACES[place](lambda s: s), PLACES[place](BEHIND[first])
+    before, after = (without, with_it) if edit == "put in" else (with_it, without)
+    ways = [way for way in WAYS if way != "behind a kill"]
+    rest = [("a", 4), ("a", 5)]
+    for each in [*(play(before, after, way, PREFIX, rest) for way in ways), replayed(before, after, PREFIX, rest)]:
+        assert each.after == TOTALS, (each.before, each.after, str(each.report))
+
+
+FIRST: dict[str, Body] = {
+    "start_with": lambda s: s.start_with(100),
+    "of and concat": lambda s: rx.of(100).concat(s),
+    "merge": lambda s: s.merge(rx.of(100)),
+    "merged into": lambda s: rx.of(100).merge(s),
+    "start_with, and others": lambda s: s.map(lambda value: value).start_with(50).start_with(50),
+}
+THEN: dict[str, Body] = {
+    "at once": lambda s: s,
+    "mapped": lambda s: s.map(lambda value: value),
+    "mapped twice": lambda s: s.map(lambda value: value).filter(bool).map(lambda value: value),
+    "guarded": lambda s: s.map(lambda value: value).catch(rx.never()),
+}
+
+
+@pytest.mark.parametrize(("place", "first", "then"), [*product(("a source", "a group"), FIRST, THEN)])
+def test_what_comes_first_is_counted_once(place: str, first: str, then: str) -> None:
+    """A value that is put in before a total that runs, whatever stands between, comes into it once."""
+    without = PLACES[place](lambda s: THEN[then](s))
+    after = PLACES[place](lambda s: THEN[then](FIRST[first](s)))
+    ways = [way for way in WAYS if way != "behind a kill"]
+    rest = [("a", 4), ("a", 5)]
+    for each in [*(play(without, after, way, PREFIX, rest) for way in ways), replayed(without, after, PREFIX, rest)]:
+        assert each.after[-1] in (115, 15), (each.before, each.after, str(each.report))
+
+
 GIVEN: dict[str, Body] = {
     "itself": lambda s: s.flat_map(total),
     "a pair": lambda s: s.map(lambda g: (0, g)).flat_map(lambda pair: total(pair[1])),
