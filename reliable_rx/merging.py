@@ -278,6 +278,7 @@ class Running:
     def __init__(self, instance: Instance, active: dict[str, int], saved: Signature) -> None:
         self.instance, self.active = instance, active
         self.names = {each[0]: each[1] for each in saved}
+        self.places = {each[0]: place for place, each in enumerate(saved)}
         self.anew: list[str] = []
         self.of: dict[int, bool] = {}
         for node in reversed(instance.plan.nodes):
@@ -285,11 +286,19 @@ class Running:
         for node in instance.plan.nodes:  # what is read before what reads
             if not node.linear or self.of[node.inputs[0].index]:
                 continue
-            if not self._is_kept(node) or self._is_kept(node.inputs[0]):  # what is new has yet to tell of its end
+            before = node.inputs[0]  # what is new has yet to tell of its end
+            if not self._is_kept(node) or (self._is_kept(before) and not self._is_to_be_told(node)):
                 self.of[node.index] = False
 
     def _is_kept(self, node: PlanNode) -> bool:
         return self.names.get(node.path) == node.op.name
+
+    def _is_to_be_told(self, node: PlanNode) -> bool:
+        """Whether *node* read something that went on, and nothing that stood before it stands behind it now."""
+        down = node.down
+        while down is not None and not (self._is_kept(down) and self.places[down.path] < self.places[node.path]):
+            down = down.down
+        return down is None and bool(self.active[node.path])
 
     def _started(self, node: PlanNode) -> bool:
         return bool(self.instance.active & node.bit)

@@ -446,3 +446,38 @@ def test_answers_come_behind_what_is_put_in(called: str, guard: str) -> None:
     ways = [way for way in WAYS if way != "behind a kill"]
     for each in [*(play(before, after, way, steps, [("", 9.0)]) for way in ways), replayed(before, after, steps, [])]:
         assert [*each.before, *each.after] == [1, 2, 3], (each.after, str(each.report))
+
+
+MERGED: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda s: s.sum(),
+    "sum of some": lambda s: s.filter(bool).sum(),
+    "count": lambda s: s.count(),
+    "reduce": lambda s: s.reduce(lambda was, value: was + value),
+    "last": lambda s: s.last(),
+    "to_list": lambda s: s.to_list(),
+    "max": lambda s: s.max(),
+    "lists": lambda s: s.buffer_with_count(9),
+    "windows": lambda s: s.window_with_count(9).flat_map(lambda w: w.sum()),
+    "groups": lambda s: s.group_by(bool).flat_map(lambda g: g.sum()),
+    "a total of it": lambda s: s.sum().map(lambda value: -value),
+}
+"""What says something at the end."""
+JOINED: dict[str, Callable[[], Any]] = {
+    "a.merge(b)": lambda: a.merge(b),
+    "b.merge(a)": lambda: b.merge(a),
+    "a.concat(b)": lambda: a.concat(b),
+    "mapped": lambda: a.map(lambda value: value).merge(b.map(lambda value: value)),
+    "of three": lambda: rx.merge(c.take_until(a), a, b),
+}
+
+
+@pytest.mark.parametrize(("joined", "result"), [*product(JOINED, MERGED)])
+def test_what_has_not_ended_is_taken_out(joined: str, result: str) -> None:
+    """Where all that is left to read has ended, what was kept of it comes, and the query completes."""
+    one = a.map(lambda value: value) if joined == "mapped" else a
+    before, after = (MERGED[result](each) for each in (JOINED[joined](), one))
+    steps: list[Step] = [("a", 1), ("a", 2), ("a", None)]
+    expected = alone(after, steps)
+    for way in WAYS[:-1]:
+        played = play(before, after, way, steps, [("b", 5)])
+        assert (played.status, played.after) == ("completed", [*expected.before, *expected.after]), str(played.report)
