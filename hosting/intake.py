@@ -303,6 +303,7 @@ class Intake(Appearing):
         live = [partition for partition in self.order if not partition.ended]
         ready = [partition for partition in live if partition.fill(LOOK_AHEAD_MAX)]
         for partition in ready:
+            partition.idle_since = None
             if partition.rejected:
                 return self._bear(partition, time)
         if (len(ready) < len(live) and not self._only_idle(live, ready)) or (self.lineages and self._awaits_some()):
@@ -326,9 +327,7 @@ class Intake(Appearing):
         """Whether the partitions that hold the others back have been silent for long enough to be left out."""
         now = self.clock()
         for partition in live:
-            if partition in ready:
-                partition.idle_since = None
-            elif partition.idle_since is None:
+            if partition.idle_since is None and partition not in ready:
                 partition.idle_since = now
         return all(p in ready or now - (p.idle_since or now) >= self.idle_s for p in live)
 

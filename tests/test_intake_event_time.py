@@ -70,3 +70,27 @@ def test_simultaneous_events_do_not_mind_when_a_partition_appeared(there: Sequen
     while (turn := intake.next(0.0)) is not None:
         order += [(turn.partition, time) for time in getattr(turn, "values", ())]
     assert order == [(name, time) for time in (5, 6, 7) for name in "bac0" if (name == "0" or time != 6)]
+
+
+@pytest.mark.parametrize("gap_s", [0.1, 0.4, 0.9])
+def test_who_speaks_now_and_then_is_not_silent(gap_s: float) -> None:
+    """Silence counts from the last event of a partition, not from the first time that it had nothing."""
+    now = 0.0
+    slow, backlog = [1.0], [each + 0.5 for each in range(1, 200)]
+    intake = Intake(batch_events_max=1000, idle_s=1.0, clock=lambda: now)
+    intake.add("s", ListSource({"slow": slow, "backlog": backlog}, follow=True, timestamp=float))
+    intake.open({}, set(), None)
+    list(intake.appeared())
+    found: list[float] = []
+    for count in range(2, 40):
+        for _ in range(3):
+            while (turn := intake.next(now)) is not None:
+                found += getattr(turn, "values", ())
+            now += gap_s / 3
+        slow.append(float(count))
+    assert found == sorted(found) and len(found) >= 70
+    for _ in range(30):  # and who says nothing more is left out
+        now += 0.1
+        while (turn := intake.next(now)) is not None:
+            found += getattr(turn, "values", ())
+    assert len(found) == len(slow) + len(backlog)
