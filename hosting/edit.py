@@ -25,6 +25,7 @@ from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
 from reliable_rx.plan import Operators, Plan, PlanNode
 from reliable_rx.query import Inner
+from reliable_rx.reading import between, is_given_others
 from reliable_rx.refitting import Fitted
 from reliable_rx.replaced import are_any, going_over
 from reliable_rx.rows import Report, Signature, save_instance, save_unit, signature, units
@@ -84,6 +85,15 @@ class Editor(Reopening):
             return None
         known, now = self._hashed(old, ops), self._hashed(node, instance.ops)
         return None if known is None or now is None else (known, now)
+
+    def gives_others(self, owner: Instance, reader: PlanNode, opener: PlanNode, outer: Any) -> bool:
+        plan, _ = self.plans.get(self.refitting.came_from(owner), (None, ()))
+        renaming = self.refitting.renamed.get(owner.address())
+        old = [each.path if renaming is None else renaming.back(each.path) for each in (reader, opener)]
+        nodes = [None if plan is None else plan.by_path.get(path) for path in old]
+        made = None if nodes[0] is None or nodes[1] is None else between(nodes[0], nodes[1])
+        before = None if made is None else [each.op.name for each in made]
+        return is_given_others(owner, reader, opener, outer, before)
 
     def shared(self, instance: Instance, path: str) -> list[str]:
         """Return what went with the first input of what had *path*."""

@@ -21,6 +21,7 @@ from reliable_rx.hub import find_hub, subject_of_hub
 from reliable_rx.merging import subscribe_at_once, take_places, unheard_of
 from reliable_rx.operator import Linear, Stage
 from reliable_rx.query import HubLeaf, SourceLeaf
+from reliable_rx.reading import opens
 from reliable_rx.settings import Before, settings_of
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def ended_groups(row: Instance) -> Iterator[EndedGroup]:
     """Yield the groups in *row* which would begin again and are read by nobody."""
     for node in row.plan.nodes if row.subjects else ():
         reader = node.down
-        while reader is not None and reader.template is None:
+        while reader is not None and not opens(reader):
             reader = reader.down
         if reader is not None and node.op.begins_again:
             for key, subject in row.groups(node).items():

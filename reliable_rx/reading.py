@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.class_of import is_a
 from reliable_rx.hub import find_hub, join, subject_of_hub
 from reliable_rx.interrupts import let_through
+from reliable_rx.operator import Stage
 from reliable_rx.query import HubLeaf, Inner, InnerLeaf, Query, SymbolLeaf, walk
+from reliable_rx.shared_elements import hands_on
 
 if TYPE_CHECKING:
     from reliable_rx.instance import Instance
@@ -16,11 +19,6 @@ if TYPE_CHECKING:
     from reliable_rx.subject import Subject
 
 
-PAIRS = frozenset(
-    ("combine_latest", "fork_join", "pairwise", "time_interval", "timestamp", "with_latest_from", "zip", "zip_latest",
-     "zip_with_iterable")
-)  # fmt: skip
-"""The operators that make a pair, or the like, of an element."""
 LOOKED_INTO_MAX = 1000
 """So many parts of an element are looked into for groups and windows."""
 
@@ -73,6 +71,11 @@ def remember_order(instance: Instance, leaf: PlanNode, order: int) -> None:
     instance.orders[leaf.index] = order
 
 
+def opens(node: PlanNode) -> bool:
+    """Whether *node* may have inner subscriptions: one that owns inner sequences has them if it makes some itself."""
+    return not node.op.yields_inner or type(node.op).inner is not Stage.inner  # type: ignore[attr-defined]
+
+
 def inner_in(outer: Any) -> Iterator[Subject]:
     """Yield the groups and windows that *outer*, for which an inner sequence was opened, is or was made of."""
     waiting, seen = [outer], set[int]()
@@ -89,33 +92,45 @@ def held_by(outer: Any) -> Iterable[Any]:
     """Return what a container or an object of the user's holds."""
     if is_a(outer, dict):
         return dict.values(outer)
-    if is_a(outer, (tuple, list)):
+    if is_a(outer, (tuple, list, set, frozenset, deque)):
         return outer  # type: ignore[no-any-return]
+    names = {name for kind in type(outer).__mro__ for name in slots_of(kind)}
+    return [each for name in ("__dict__", *sorted(names)) for each in values_of(outer, name)]
+
+
+def slots_of(kind: type) -> Iterable[str]:
+    found = kind.__dict__.get("__slots__", ())
+    return (found,) if is_a(found, str) else [name for name in found if is_a(name, str)] if is_a(found, tuple) else ()
+
+
+def values_of(outer: Any, name: str) -> Iterable[Any]:
+    """Return what *outer* holds in its `__dict__`, or under another *name*."""
     try:
-        found = object.__getattribute__(outer, "__dict__")
+        found = object.__getattribute__(outer, name)
     except BaseException as raised:  # there is none, or a class that makes something up
         let_through(raised)
         return ()
-    return found.values() if type(found) is dict else ()
+    return dict.values(found) if name == "__dict__" and type(found) is dict else (found,)
 
 
-def is_given_others(instance: Instance, reader: PlanNode, opener: PlanNode, outer: Any) -> bool:
+def is_given_others(
+    instance: Instance, reader: PlanNode, opener: PlanNode, outer: Any, before: Sequence[str] | None = None
+) -> bool:
     """Whether *reader* is given another thing today than *outer*, which it was given for what *opener* had opened.
 
-    That is sure where all between the two hands on what comes, and *outer* was made of a group; and where *outer* is a
-    group, and what stands before *reader* makes pairs, or something else of it. Of anything else nothing is said.
+    It is where what comes was handed on and something is made of it now, or the other way round, and where other
+    operators make something of it than those that did *before*, as far as they are known. What one `map` makes of a
+    group is asked: it may be that group.
     """
     made = between(reader, opener)
     if made is None:
         return False
     if not is_a(outer, Inner):
-        return not made
-    if not made or made[0].op.name in PAIRS:
+        return not made or (before is not None and [each.op.name for each in made] != before)
+    if len(made) != 1 or made[0].op.name != "map":
         return bool(made)
-    op: Any = instance.ops[made[0].index]
-    mapper = getattr(op, getattr(op, "maps", None) or "", None)
     try:
-        return len(made) == 1 and mapper is not None and not is_a(mapper(outer), Inner)
+        return not is_a(instance.ops[made[0].index].mapper(outer), Inner)
     except BaseException as raised:  # as it may for what is no group
         let_through(raised)
         return False
@@ -141,7 +156,7 @@ def between(reader: PlanNode, opener: PlanNode) -> list[PlanNode] | None:
         if isinstance(at.op, HubLeaf):
             at = reader.plan.hubs.get(at.op.token)
             continue
-        if not (at.op.keeps_inner or at.op.is_hub):
+        if not (hands_on(at.op) or at.op.is_hub):
             made.append(at)
         at = at.inputs[0] if at.inputs else None
     return None if at is None else made

@@ -26,11 +26,10 @@ from reliable_rx.merging import (
     take_places,
     unheard,
 )
-from reliable_rx.operator import Stage
 from reliable_rx.parameters import state_fields
 from reliable_rx.plan import Plan, PlanNode
 from reliable_rx.query import Inner
-from reliable_rx.reading import cannot_read, inner_in, is_given_others, stands_behind
+from reliable_rx.reading import cannot_read, inner_in, is_given_others, opens, stands_behind
 from reliable_rx.refitting import GONE, Fitted, Refitting
 from reliable_rx.report import Report as Report
 from reliable_rx.restoring import know_hubs, replace_timers, restore, resume_calls
@@ -202,7 +201,10 @@ class Loader:
     def _reads_no_more(self, owner: Instance, reader: PlanNode, opener: PlanNode, outer: Any) -> bool:
         """Whether an edit has put *reader* elsewhere, or gives it other things than *outer*."""
         is_behind = reader.mask & opener.bit or stands_behind(reader, opener)
-        return not is_behind or (self.moves(owner) and is_given_others(owner, reader, opener, outer))
+        return not is_behind or (self.moves(owner) and self.gives_others(owner, reader, opener, outer))
+
+    def gives_others(self, owner: Instance, reader: PlanNode, opener: PlanNode, outer: Any) -> bool:
+        return is_given_others(owner, reader, opener, outer)
 
     def _load_inner(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
         _, outer, signature_id, inner = row
@@ -210,7 +212,7 @@ class Loader:
         known = [each for each in inner_in(outer) if each.saved is not None] if self.moves(owner) else ()
         is_lost = (made is not None and not stands_behind(node, made)) or (known and all(map(self._is_gone, known)))
         there = (each.node for each in known if each.owner is owner and each.node is not None)
-        is_lost = is_lost or any(is_given_others(owner, node, each, outer) for each in there)
+        is_lost = is_lost or any(self.gives_others(owner, node, each, outer) for each in there)
         if is_lost or (known and cannot_read(owner, node, outer)):
             self._drop(node.path, outer)
             return
@@ -297,7 +299,9 @@ class Loader:
                 instance.detached |= node.bit
             replace_timers(instance, node, [t[1:] for t in timers if t[0] == place])
         paths = {node.path for node in instance.plan.nodes if node.slot >= 0}
-        self.report.dropped += [saved[place][0].lstrip(GONE) for place in slots if saved[place][0] not in paths]
+        for place, values in zip(slots, states, strict=False):
+            if saved[place][0] not in paths:
+                self._drop(saved[place][0].lstrip(GONE), values)
 
     def _begin_anew(self, instance: Instance, node: PlanNode, started: int) -> None:
         """Let *node* begin as over inputs that begin now; those that had ended have *started* and do not run."""
@@ -392,8 +396,3 @@ def freed(instance: Instance, fitted: Fitted) -> Signature:
             path, name, version, fields = saved[place]
             found[place] = (path, f"ended {name}", version, fields)
     return tuple(found)
-
-
-def opens(node: PlanNode) -> bool:
-    """Whether *node* may have inner subscriptions: one that owns inner sequences has them if it makes some itself."""
-    return not node.op.yields_inner or type(node.op).inner is not Stage.inner  # type: ignore[attr-defined]

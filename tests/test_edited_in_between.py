@@ -181,6 +181,13 @@ class Keyed:
     window: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    """The same without a dictionary."""
+
+    window: Any
+
+
 OPENERS: dict[str, Body] = {
     "window_with_count": lambda s: s.window_with_count(2),
     "one long": lambda s: s.window_with_count(1000),
@@ -289,6 +296,15 @@ GIVEN: dict[str, Body] = {
     "a pair": lambda s: s.map(lambda g: (0, g)).flat_map(lambda pair: total(pair[1])),
     "an object": lambda s: s.map(Keyed).flat_map(lambda keyed: total(keyed.window)),
     "an enrichment": lambda s: s.with_latest_from(rx.of(0)).flat_map(lambda pair: total(pair[0])),
+    "numbered": lambda s: s.map_indexed(lambda g, index: (index, g)).flat_map(lambda pair: total(pair[1])),
+    "in two steps": lambda s: s.map(lambda g: (0, g)).map(lambda p: (p[0], p[1])).flat_map(lambda p: total(p[1])),
+    "taken apart": lambda s: s.map(lambda g: (0, g)).starmap(lambda k, g: (k, g)).flat_map(lambda p: total(p[1])),
+    "enriched and turned": lambda s: (
+        s.with_latest_from(rx.of(0)).map(lambda p: (p[1], p[0])).flat_map(lambda pair: total(pair[1]))
+    ),
+    "counted": lambda s: s.scan(lambda n, g: (n[0] + 1, g), (0, None)).flat_map(lambda pair: total(pair[1])),
+    "from lists": lambda s: s.concat_map(lambda g: rx.of((0, g))).flat_map(lambda pair: total(pair[1])),
+    "in slots": lambda s: s.map(Slotted).flat_map(lambda slotted: total(slotted.window)),
     "itself, guarded": lambda s: s.catch(rx.empty()).flat_map(total),
     "itself, tried again": lambda s: s.retry(2).flat_map(total),
     "itself, mapped": lambda s: s.map(lambda g: g).flat_map(total),
@@ -298,7 +314,11 @@ GIVEN: dict[str, Body] = {
 """Totals of groups, by what their reader is given for each."""
 OVERS = ("group_by", "with a time to live", "one long", "until itself")
 IN_TURN = [pair for now in GIVEN if now != "itself" for pair in (("itself", now), (now, "itself"))]
-NO_VALUE_YET = {("one long", "itself", "an enrichment"), ("one long", "an enrichment", "itself")}
+NO_VALUE_YET = {
+    ("one long", *pair)
+    for name in ("an enrichment", "enriched and turned")
+    for pair in (("itself", name), (name, "itself"))
+}
 """The first window comes before what it is to be enriched with, as in a new query."""
 
 

@@ -98,9 +98,11 @@ def first_id(store: StoreReader, stream: str, start: int | None, *, follow: bool
         raise BadUsage(f"the store has no stream {stream!r}; it has {known}")
     first, end = bounds
     if start is not None and not first <= start <= end:
+        why = (
+            "older ones have been acknowledged or were not retained" if start < first else "there are no newer ones yet"
+        )
         raise PositionUnavailable(
-            f"the store holds ids {first:,} to {end - 1:,} of {stream!r}, not {start:,}; older ones have been "
-            f"acknowledged or were not retained",
+            f"the store holds ids {first:,} to {end - 1:,} of {stream!r}, not {start:,}; {why}",
             wanted=start,
             first=first,
             end=end,

@@ -46,8 +46,9 @@ class Found:
 
     def finds(self, path: str) -> bool:
         """Whether *path*, which need not be there, is or would be one of these files."""
-        parts = Path(os.path.realpath(path)).parts
-        return any(is_match(parts, Path(one).parts) for one in self._wanted)
+        real = os.path.realpath(path)
+        parts, there = Path(real).parts, map(os.path.realpath, self.paths)
+        return real in there or any(is_match(parts, Path(one).parts) for one in self._wanted)
 
     def _expand(self, path: str) -> list[Path]:
         if os.path.isfile(path):
