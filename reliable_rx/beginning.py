@@ -180,7 +180,7 @@ def ended_groups(row: Instance) -> Iterator[EndedGroup]:
     """Yield the groups in *row* which would begin again and are read by nobody."""
     for node in row.plan.nodes if row.subjects else ():
         reader = node.down
-        while reader is not None and not opens(reader):
+        while reader is not None and not may_end(reader) and (reader.linear or not opens(reader)):
             reader = reader.down
         if reader is not None and node.op.begins_again:
             for key, subject in row.groups(node).items():
@@ -231,6 +231,7 @@ class Beginning:
             ran, runs = self.past.port_ran(node, ports[port]), self._runs(top)
             if ran is False and (self._reads_again(top) or (runs and top.path in self.known)):
                 again.add(port)
+                self.instance.detached &= ~top.bit  # its groups went on: what had let go of it is gone
             elif ran is False and runs:  # what had ended it is kept
                 self.instance.deactivate(top, force=True)
             if self._is_new(top) and self._brings_something(top):

@@ -501,3 +501,46 @@ def test_what_has_not_ended_is_taken_out(joined: str, result: str) -> None:
     for way in WAYS[:-1]:
         played = play(before, after, way, steps, [("b", 5)])
         assert (played.status, played.after) == ("completed", [*expected.before, *expected.after]), str(played.report)
+
+
+ENDERS: dict[str, Body] = {
+    "take": lambda s: s.take(1),
+    "first": lambda s: s.first(),
+    "take_while": lambda s: s.take_while(lambda g: g.key == 1),
+    "take and a guard": lambda s: s.take(1).catch(rx.empty()),
+}
+"""What has had enough of groups, the others of which are read by nobody."""
+
+
+@pytest.mark.parametrize("ender", ENDERS)
+def test_what_had_enough_of_groups_is_taken_out(ender: str) -> None:
+    """Keys that were left out, and new ones, are read from their next event on; the query completes."""
+    groups = a.group_by(lambda value: value % 3)
+    before, after = (each.flat_map(total) for each in (ENDERS[ender](groups), groups))
+    steps: list[Step] = [("a", 1), ("a", 2), ("a", 4)]
+    for way in WAYS[:-1]:
+        played = play(before, after, way, steps, [("a", 7), ("a", 5), ("a", 3), ("a", 8), *ENDS])
+        assert (played.before, played.status) == ([1, 5], "completed"), str(played.report)
+        assert played.after in ([12, 5, 3, 13], [12, 7, 3, 15]), (played.after, str(played.report))
+
+
+WAITED: dict[str, Body] = {
+    "merge": lambda s: s.map(total).merge(max_concurrent=1),
+    "concat_map": lambda s: s.concat_map(total),
+    "enriched": lambda s: s.map(lambda g: (0, g)).concat_map(lambda pair: total(pair[1])),
+    "exclusive": lambda s: s.map(total).exclusive(),
+    "in slots": lambda s: s.map(Slotted).concat_map(lambda slotted: total(slotted.window)),
+}
+"""What reads one group after the other; the others wait, or are let go."""
+
+
+@pytest.mark.parametrize("waited", WAITED)
+def test_groups_that_waited_are_read(waited: str) -> None:
+    """Each key is read from its next event on, behind what reads all of them at once."""
+    groups = a.group_by(lambda value: value % 3)
+    before, after = WAITED[waited](groups), groups.flat_map(total)
+    steps: list[Step] = [("a", 1), ("a", 2), ("a", 4)]
+    for way in WAYS[: -1 if waited == "exclusive" else None]:  # of which no row tells what it let go
+        played = play(before, after, way, steps, [("a", 7), ("a", 5), ("a", 3), ("a", 8), *ENDS])
+        assert (played.before, played.status) == ([1, 5], "completed"), str(played.report)
+        assert played.after[1:] == [5, 3, 13] and played.after[0] in (7, 12), (played.after, str(played.report))
