@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 class Unheard:
     """Stands for what an instance emits into while a fresh start of it is brought to where it was: nobody hears that.
 
-    What emits there has emitted it before, and what ends there may go on, or has yet to be told of as ended when all
-    rows are back.
+    What emits there has emitted it before, and what ends there may go on, or is told of when all rows are back.
     """
 
     __slots__ = ("error", "sink")
@@ -104,7 +103,8 @@ def unheard_of(instance: Instance, nodes: Sequence[PlanNode]) -> Iterator[None]:
     """Let nothing be heard behind *nodes* of what they emit or end with as they begin, which they have before."""
     mute = 0
     for node in nodes:
-        if isinstance(node.op, HubLeaf) or not (node.linear or node.leaf or node.yields_inner or node.op.is_hub):
+        yields = node.yields_inner and not getattr(node.op, "emits_bare", False)
+        if isinstance(node.op, HubLeaf) or not (node.linear or node.leaf or yields or node.op.is_hub):
             mute |= node.bit
     instance.detached |= mute
     try:
@@ -286,8 +286,8 @@ class Running:
         for node in instance.plan.nodes:  # what is read before what reads
             if not node.linear or self.of[node.inputs[0].index]:
                 continue
-            before = node.inputs[0]  # what is new has yet to tell of its end
-            if not self._is_kept(node) or (self._is_kept(before) and not self._is_to_be_told(node)):
+            is_told = self._is_kept(node.inputs[0]) and not self._is_to_be_told(node)
+            if is_told or not self._is_kept(node):  # what is new has yet to tell of its end
                 self.of[node.index] = False
 
     def _is_kept(self, node: PlanNode) -> bool:
