@@ -26,6 +26,7 @@ from hosting.retired import RETIRED, RETIRED_IDS, Bucket, Ended
 from hosting.spoilt import blank, is_misfit, silence, unloadable, unreadable_rows
 from hosting.standing import Standing, TopRow
 from hosting.suspended import SUSPENDED, Suspended, Taking, is_of_others, load_suspended, suspend, take_over
+from reliable_rx.class_of import ids_of
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.hub import STORED, runs_queries
 from reliable_rx.interrupts import let_through
@@ -36,7 +37,7 @@ from reliable_rx.subject import SNAPSHOT, Subject
 
 LOOSE_ROWS_MAX = 256  # more would live long enough to set off full garbage collections
 STATES = 9  # where the row of a standing query has those of its operators
-ATOMS = frozenset((int, float, str, bytes, bool, type(None)))
+ATOMS = ids_of((int, float, str, bytes, bool, type(None)))
 
 
 class Snapshot:
@@ -192,7 +193,7 @@ def is_fixed(row: Any) -> bool:
 def only_atoms(states: Sequence[Sequence[Any] | None]) -> bool:
     for fields in states:
         for value in fields or ():
-            if type(value) not in ATOMS:
+            if id(type(value)) not in ATOMS:  # the class may be one that cannot be hashed
                 return False
     return True
 

@@ -7,6 +7,7 @@ from lanes import at_each_commit, share_of
 
 from checkpoint.codec import decode, digest, encode
 from checkpoint.plain import shown
+from hosting.snapshot import only_atoms
 from reliable_rx.class_of import is_a, is_odd
 from reliable_rx.errors import described, text_of, type_of
 from reliable_rx.testing import check_query, hostile
@@ -75,3 +76,11 @@ def test_queries_that_raise(error: Hostile) -> None:
         examples=share_of(20),
         events_max=6,
     )
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: value.name)
+def test_each_value_may_lie_in_a_state_while_a_checkpoint_is_written(value: Hostile) -> None:
+    """Whether a row may change is seen without asking its values: no class is hashed, no value compared."""
+    assert only_atoms([(1, "a", None), None, (b"",)])
+    made = value.make()
+    assert only_atoms([(1, made)]) is any(type(made) is kind for kind in (int, float, str, bytes, bool, type(None)))
