@@ -14,12 +14,12 @@ from reactivex import Observable
 
 from hosting.plans import Plans
 from hosting.skipping import refuse_out_of_step
-from reliable_rx.arguments import cut, half_a_query
+from reliable_rx.arguments import cut, fault_of, half_a_query
 from reliable_rx.choices import Policy, check_choice
 from reliable_rx.errors import QueryRefused
 from reliable_rx.limits import Limits
 from reliable_rx.plan import Plan
-from reliable_rx.query import Query
+from reliable_rx.query import Query, walk
 from reliable_rx.refusal import foreign_message
 
 POLICIES = get_args(Policy)
@@ -40,6 +40,13 @@ def check_how(name: str, policy: str, limits: Limits | Any) -> None:
     if not isinstance(limits, Limits):
         raise TypeError(f"the limits of {name!r} must be Limits(...), got {cut(limits)}")
     check_choice(f"the policy of {name!r}", policy, Policy)
+
+
+def check_arguments(name: str, query: Query[Any]) -> None:
+    """*Raises* `QueryRefused` for arguments that can never work, before anything is compiled: the line is at hand."""
+    for node in walk(query.node):
+        if (fault := fault_of(node.op)) is not None:
+            raise QueryRefused(f"query {name!r}: {node.op.name} cannot work: {fault}", path="/")
 
 
 def admit(plans: Plans, name: str, query: Any, policy: str, limits: Limits) -> tuple[Plan, tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
 
 import reliable_rx as rx
 from checkpoint.store import Store
-from hosting.admission import check_how, no_query
+from hosting.admission import check_arguments, check_how, no_query
 from hosting.blame import blamed
 from hosting.companions import StartCompanion
 from hosting.cycles import there_are
@@ -204,6 +204,7 @@ class App:
         if not isinstance(query, rx.Query):
             raise QueryRefused(no_query(name, query), path="/")
         check_how(name, policy, limits)
+        check_arguments(name, query)
         self.queries[name] = Declared(query, policy, limits, clock, scope)
         return rx.source(name)
 

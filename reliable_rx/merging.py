@@ -286,9 +286,8 @@ class Running:
         for node in instance.plan.nodes:  # what is read before what reads
             if not node.linear or self.of[node.inputs[0].index]:
                 continue
-            is_told = self._is_kept(node.inputs[0]) and not self._is_to_be_told(node)
-            if is_told or not self._is_kept(node):  # what is new has yet to tell of its end
-                self.of[node.index] = False
+            if not self._is_kept(node) or (self._is_kept(node.inputs[0]) and not self._is_to_be_told(node)):
+                self.of[node.index] = False  # what is new has yet to tell of its end
 
     def _is_kept(self, node: PlanNode) -> bool:
         return self.names.get(node.path) == node.op.name
