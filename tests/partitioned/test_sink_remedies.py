@@ -84,7 +84,9 @@ def test_what_is_told_helps_in_a_program(tmp_path: Path, lose: Callable[[Path], 
     program.evaluator.close()
 
 
-@WAYS
+@pytest.mark.slow
+@pytest.mark.commit
+@WAYS  # half a minute each: a node waits so long for a sink that cannot be written
 def test_what_is_told_helps_on_a_node(tmp_path: Path, lose: Callable[[Path], Callable[[], None]]) -> None:
     """No call of an evaluator is named, which nobody has there; the next node goes on."""
     folder, logs = tmp_path / "out", Logs("a")
