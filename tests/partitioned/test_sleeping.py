@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -72,9 +72,9 @@ def test_who_sleeps_stirs_when_its_file_is_replaced(tmp_path: Path) -> None:
     """The evaluator that wakes up tells that another file is in its place; asleep, nothing would be read for ever."""
     path = tmp_path / "in.jsonl"
     path.write_text("1\n")
-    sleeper = Sleeper({("n", "in.jsonl"): (FileSource(path, follow=True), 1)}, wake=lambda: None, timer_s=None)
-    assert not sleeper.stirs()
-    path.rename(tmp_path / "rotated")
-    path.write_text("2\n3\n")
-    assert sleeper.stirs()
-    sleeper.close()
+    places = {("n", "in.jsonl"): (FileSource(path, follow=True), 1)}
+    with closing(Sleeper(places, wake=lambda: None, timer_s=None)) as sleeper:
+        assert not sleeper.stirs()
+        path.rename(tmp_path / "rotated")
+        path.write_text("2\n3\n")
+        assert sleeper.stirs()
