@@ -19,7 +19,7 @@ from reliable_rx.choices import Policy, check_choice
 from reliable_rx.errors import QueryRefused
 from reliable_rx.limits import Limits
 from reliable_rx.plan import Plan
-from reliable_rx.query import Query, walk
+from reliable_rx.query import Query
 from reliable_rx.refusal import foreign_message
 
 POLICIES = get_args(Policy)
@@ -44,9 +44,15 @@ def check_how(name: str, policy: str, limits: Limits | Any) -> None:
 
 def check_arguments(name: str, query: Query[Any]) -> None:
     """*Raises* `QueryRefused` for arguments that can never work, before anything is compiled: the line is at hand."""
-    for node in walk(query.node):
+    waiting, seen = [query.node], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:  # what is used twice each time has no end
+            continue
+        seen.add(id(node))
         if (fault := fault_of(node.op)) is not None:
             raise QueryRefused(f"query {name!r}: {node.op.name} cannot work: {fault}", path="/")
+        waiting += node.inputs[::-1]
 
 
 def admit(plans: Plans, name: str, query: Any, policy: str, limits: Limits) -> tuple[Plan, tuple[Any, ...]]:

@@ -115,10 +115,7 @@ class Cx:
             return
         source = self.node.inputs[port]
         self.instance.deactivate(source)
-        if self.instance.active & source.bit:  # an edit has put us before groups that go on
-            self.instance.detached &= ~source.bit
-        else:
-            self.instance.subscribe(source)
+        self.instance.subscribe(source)
 
     def subscribe_all(self) -> None:
         for source in self.node.inputs:

@@ -546,15 +546,6 @@ def test_groups_that_waited_are_read(waited: str) -> None:
         assert played.after[1:] == [5, 3, 13] and played.after[0] in (7, 12), (played.after, str(played.report))
 
 
-def test_a_sequence_is_put_first_of_groups() -> None:
-    """What subscribes one action later takes on the groups that are there: each event comes once, new keys too."""
-    groups = a.group_by(lambda value: value % 3)
-    before, after = (each.flat_map(total) for each in (groups, groups.start_with(rx.of(100))))
-    for way in WAYS[:-1]:
-        played = play(before, after, way, [("a", 1), ("a", 2), ("a", 4)], [("a", 7), ("a", 5), ("a", 3), *ENDS])
-        assert (played.after, played.status) == ([100, 12, 7, 3], "completed"), (way, str(played.report))
-
-
 NUMBERED: dict[str, Body] = {
     "zip": lambda s: s.zip(rx.range(1000)),
     "combine_latest": lambda s: s.combine_latest(rx.of(0)),

@@ -26,7 +26,6 @@ from hosting.partitioned.sleeper import Sleeper
 from reliable_rx import merging
 from reliable_rx.beginning import Beginning
 from reliable_rx.operators.window import Windows
-from reliable_rx.stage import Cx
 from reliable_rx.testing.hostile import VALUES
 
 Place = Callable[[], Path]
@@ -42,7 +41,6 @@ CHECKS: dict[str, Callable[[Place], None]] = {
     ),
     "enough": lambda place: test_edited_in_between.test_what_had_enough_of_groups_is_taken_out("take"),
     "waited": lambda place: test_edited_in_between.test_groups_that_waited_are_read("merge"),
-    "first": lambda place: test_edited_in_between.test_a_sequence_is_put_first_of_groups(),
     "ghosts": lambda place: test_edited_in_between.test_windows_are_numbered("zip", "flat_map"),
     "silence": lambda place: test_intake_event_time.test_who_speaks_now_and_then_is_not_silent(0.4),
     "sleepers": lambda place: test_sleeping.test_who_sleeps_stirs_when_its_file_is_replaced(place()),
@@ -94,15 +92,6 @@ def who_has_had_enough_and_is_gone(patch: pytest.MonkeyPatch) -> None:
 def groups_in_queues_that_are_dropped(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reliable_rx.rows, "inner_in", lambda outer: ())
     patch.setattr(hosting.edit, "ended_groups", lambda row: ())
-
-
-@planted("first")
-def groups_that_are_subscribed_twice(patch: pytest.MonkeyPatch) -> None:
-    def subscribe(self: Any, port: int) -> None:
-        self.instance.deactivate(self.node.inputs[port])
-        self.instance.subscribe(self.node.inputs[port])
-
-    patch.setattr(Cx, "subscribe", subscribe)
 
 
 @planted("ghosts")
