@@ -125,8 +125,11 @@ def is_given_others(
     made = between(reader, opener)
     if made is None:
         return False
-    if not is_a(outer, Inner):
-        return not made or (before is not None and [each.op.name for each in made] != before)
+    names = [each.op.name for each in made]
+    if names == before and not (is_a(outer, Inner) and names == ["map"]):
+        return False
+    if not is_a(outer, Inner):  # a query that was made of a group is compared by its plan
+        return not made or (before is not None and not is_a(outer, Query))
     if len(made) != 1 or made[0].op.name != "map":
         return bool(made)
     try:

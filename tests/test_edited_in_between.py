@@ -564,3 +564,13 @@ def test_windows_are_numbered(numbered: str, reader: str) -> None:
             before, after, way, [("a", value) for value in range(1, 5)], [("a", 5), ("a", 6), ("a", 7), *ENDS]
         )
         assert (played.before, played.after) == ([6], [11, 7]), (way, str(played.report))
+
+
+@pytest.mark.parametrize("reader", ["flat_map", "switch_map", "concat_map"])
+def test_a_guard_of_windows_that_are_made_anew_is_taken_out(reader: str) -> None:
+    """What reads the open window goes on where the same operators make of it what they made."""
+    made = a.window_with_count(3).map(lambda w: (0, w)).map(lambda pair: pair[1])
+    before, after = (getattr(each, reader)(lambda w: w.sum()) for each in (made.catch(rx.empty()), made))
+    for way in WAYS[:-1]:
+        played = play(before, after, way, [("a", value) for value in range(1, 6)], [("a", 6), ("a", 7), *ENDS])
+        assert (played.before, played.after) == ([6], [15, 7]), (way, str(played.report))
