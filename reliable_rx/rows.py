@@ -204,7 +204,7 @@ class Loader:
         return not is_behind or (self.moves(owner) and self.gives_others(owner, reader, opener, outer))
 
     def gives_others(self, owner: Instance, reader: PlanNode, opener: PlanNode, outer: Any) -> bool:
-        return is_given_others(owner, reader, opener, outer)
+        return owner in self.merged and is_given_others(owner, reader, opener, outer)  # or its shape is what it was
 
     def _load_inner(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
         _, outer, signature_id, inner = row

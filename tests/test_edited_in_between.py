@@ -574,3 +574,16 @@ def test_a_guard_of_windows_that_are_made_anew_is_taken_out(reader: str) -> None
     for way in WAYS[:-1]:
         played = play(before, after, way, [("a", value) for value in range(1, 6)], [("a", 6), ("a", 7), *ENDS])
         assert (played.before, played.after) == ([6], [15, 7]), (way, str(played.report))
+
+
+@pytest.mark.parametrize("name", ["two maps", "a reference", "numbered"])
+def test_totals_of_groups_that_are_made_anew_come_to_another_python(name: str) -> None:
+    """An app that nobody has edited keeps them, whatever makes the group of the group."""
+    made: dict[str, Body] = {
+        "two maps": lambda s: s.map(lambda g: (0, g)).map(lambda pair: pair[1]),
+        "a reference": lambda s: s.with_latest_from(rx.of(0)).map(lambda pair: pair[0]),
+        "numbered": lambda s: s.map_indexed(lambda g, index: g),
+    }
+    query = made[name](OPENERS["group_by"](a)).flat_map(total)
+    played = play(query, query, "by another Python", PREFIX, [("a", 4), ("a", 5)])
+    assert played.after == TOTALS, str(played.report)
