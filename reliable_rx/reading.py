@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reliable_rx.class_of import is_a
+from reliable_rx.class_of import bases_of, is_a
+from reliable_rx.held import slots
 from reliable_rx.hub import find_hub, join, subject_of_hub
 from reliable_rx.interrupts import let_through
 from reliable_rx.operator import Stage
@@ -94,13 +95,8 @@ def held_by(outer: Any) -> Iterable[Any]:
         return dict.values(outer)
     if is_a(outer, (tuple, list, set, frozenset, deque)):
         return outer  # type: ignore[no-any-return]
-    names = {name for kind in type(outer).__mro__ for name in slots_of(kind)}
-    return [each for name in ("__dict__", *sorted(names)) for each in values_of(outer, name)]
-
-
-def slots_of(kind: type) -> Iterable[str]:
-    found = kind.__dict__.get("__slots__", ())
-    return (found,) if is_a(found, str) else [name for name in found if is_a(name, str)] if is_a(found, tuple) else ()
+    names = [name for kind in bases_of(type(outer)) for name in slots(kind)]
+    return [each for name in ("__dict__", *names) for each in values_of(outer, name)]
 
 
 def values_of(outer: Any, name: str) -> Iterable[Any]:

@@ -188,6 +188,18 @@ class Slotted:
     window: Any
 
 
+class Hidden:
+    """The same under a name of its own."""
+
+    __slots__ = ("__window",)
+
+    def __init__(self, window: Any) -> None:
+        self.__window = window
+
+    def read(self) -> Any:
+        return self.__window
+
+
 OPENERS: dict[str, Body] = {
     "window_with_count": lambda s: s.window_with_count(2),
     "one long": lambda s: s.window_with_count(1000),
@@ -288,7 +300,7 @@ def test_what_comes_first_is_counted_once(place: str, first: str, then: str) -> 
     ways = [way for way in WAYS if way != "behind a kill"]
     rest = [("a", 4), ("a", 5)]
     for each in [*(play(without, after, way, PREFIX, rest) for way in ways), replayed(without, after, PREFIX, rest)]:
-        assert each.after[-1] in (115, 15), (each.before, each.after, str(each.report))
+        assert each.after[-1] == 115, (each.before, each.after, str(each.report))
 
 
 GIVEN: dict[str, Body] = {
@@ -305,6 +317,7 @@ GIVEN: dict[str, Body] = {
     "counted": lambda s: s.scan(lambda n, g: (n[0] + 1, g), (0, None)).flat_map(lambda pair: total(pair[1])),
     "from lists": lambda s: s.concat_map(lambda g: rx.of((0, g))).flat_map(lambda pair: total(pair[1])),
     "in slots": lambda s: s.map(Slotted).flat_map(lambda slotted: total(slotted.window)),
+    "in a hidden slot": lambda s: s.map(Hidden).flat_map(lambda hidden: total(hidden.read())),
     "itself, guarded": lambda s: s.catch(rx.empty()).flat_map(total),
     "itself, tried again": lambda s: s.retry(2).flat_map(total),
     "itself, mapped": lambda s: s.map(lambda g: g).flat_map(total),

@@ -267,10 +267,10 @@ class Agent:
         self._look_at = None if wait_s is None else evaluator._now() + wait_s
         if self.section.whole or not idling.is_settled(evaluator) or evaluator.engine.calls.askers:
             return wait_s
-        if any(trouble for _, trouble in evaluator.intake.troubles()):
-            return wait_s  # who sleeps tells nothing
         if self.means.room.crowded:
             return self._fall_asleep(evaluator, early=True)
+        if any(trouble for _, trouble in evaluator.intake.troubles()):
+            return wait_s  # who sleeps tells nothing
         awake_s = self._busy_at + self.means.sleep_after_s - time.monotonic()
         if awake_s > 0:
             return awake_s if wait_s is None else min(wait_s, awake_s)
