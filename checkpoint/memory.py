@@ -169,6 +169,9 @@ class MemoryStore(SealedStore):
         store._open(self.rows, keys or self.keys, self._retain, self._clock)
         return store
 
+    def check_owned(self) -> None:
+        self._writer.check()
+
     def crash(self) -> None:
         """Die: what was committed stays for `reopen`, nothing more can be written here."""
         self._writer.end()

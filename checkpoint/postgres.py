@@ -138,6 +138,9 @@ class PostgresStore(_PostgresReading, SealedStore):
         """Open a store that another process may own, to look at it. Nothing is locked, nothing is written."""
         return PostgresReader(dsn, name, keys)
 
+    def check_owned(self) -> None:
+        self._owned.check()
+
     def close(self) -> None:
         """Let another owner in. Doing it twice is harmless."""
         try:

@@ -204,6 +204,10 @@ class Owned(Rows):
         with self._fenced(), self._connections.use() as connection:
             connection.execute(sql.encode(), parameters | {"store": self.id, "opening": self.opening})
 
+    def check(self) -> None:
+        """Return if a change would count now. *Raises* `LeaseLost`, `StoreUnavailable`."""
+        self.execute("SELECT fence(%(store)s, %(opening)s)", {})
+
     def _take_over(self) -> int:
         """Count one opening more; from then on nothing of an earlier one can change anything."""
         holder = (self._presence.key(), f"process {os.getpid()} on {socket.gethostname()}")

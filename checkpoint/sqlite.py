@@ -117,6 +117,7 @@ class SqliteStore(_SqliteReading, SealedStore):
                 fence()
                 ownership.check()
 
+            self._check = check
             keyed, keys = keys is not None, keys or key_from_file(directory)
             self._parts = open_parts(directory, keys, fence=check)
             undo.callback(self._parts.close)
@@ -134,6 +135,10 @@ class SqliteStore(_SqliteReading, SealedStore):
     def read_only(directory: str | Path, *, keys: KeyRing | None = None) -> SqliteReader:
         """Open a store that another process may own, to look at it. Nothing is locked, nothing is written."""
         return SqliteReader(Path(directory).absolute(), keys)
+
+    def check_owned(self) -> None:
+        self._check()
+        self._parts.checkpoint.read("SELECT 1")
 
     def close(self) -> None:
         """Close the files and let another owner in. Doing it twice is harmless, and in a forked child does nothing."""

@@ -147,6 +147,13 @@ class Store(StoreReader, Protocol):
         """
         ...
 
+    def check_owned(self) -> None:
+        """Return if a write would be this owner's and found again; called now and then by one who has none to do.
+
+        *Raises* `StoreUnavailable` if the store cannot be reached, `StoreOwned` or `LeaseLost` if it is another's.
+        """
+        ...
+
     def begin_anew(self) -> None:
         """Count no stored generation, none of which can be read: the next one replaces them. For a repair."""
 

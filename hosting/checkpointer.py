@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import sys
 import time as wall
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.code import makers
 from checkpoint.codec import encode
 from checkpoint.store import Checkpoint, GenerationInfo, Kind
 from hosting import emitted
+from hosting.attempt import Attempt
 from hosting.background import Lend, Worker, too_late
 from hosting.collector import hold
 from hosting.failing import unstorable_state
@@ -26,8 +25,8 @@ from hosting.segments import joined, stored
 from hosting.snapshot import Snapshot
 from hosting.statistics import CheckpointFigures
 from hosting.store_commands import with_repair
-from hosting.turn import Output
-from reliable_rx.errors import CheckpointRefused, QueryRefused, StoreUnavailable, invariant
+from hosting.store_watch import StoreWatch
+from reliable_rx.errors import CheckpointRefused, StoreUnavailable, invariant
 from reliable_rx.probes import probe
 
 if TYPE_CHECKING:
@@ -38,34 +37,6 @@ RETRY_S = 0.2
 GIVEN_UP_MAX = 100
 """Checkpoints that may be given up one after the other; each ends a query at least."""
 SIDE_OUTPUTS = (".dead_letters", ".late")
-
-
-@dataclass(slots=True)
-class Attempt:
-    """A checkpoint on its way."""
-
-    snapshot: Snapshot
-    generation: int
-    turn: int
-    meta: dict[str, Any]
-    outputs: dict[str, list[Output]]
-    next_ids: dict[str, int]
-    kept_from: dict[str, int]
-    began: float
-    events: int
-    pause_s: float = 0.0
-    submitted: bool = False
-    info: GenerationInfo | None = None
-    error: StoreUnavailable | None = None
-    settled: bool = False
-    seconds: float = 0.0
-    release: Callable[[], None] | None = None
-    changed: dict[str, None] = field(default_factory=dict)
-    retired: dict[str, None] = field(default_factory=dict)
-    expired: dict[str, int] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)
-    spoilt: dict[str, QueryRefused] = field(default_factory=dict)
-    """The queries that emitted what cannot be stored, and what is wrong with it."""
 
 
 class Checkpointer:
@@ -79,6 +50,7 @@ class Checkpointer:
         self.events_max = events
         self.full_every = full_every
         self.worker = Worker(wake=evaluator.wake, lend=lend)
+        self.watch = StoreWatch(evaluator.store.check_owned, self.worker, interval_s=interval_s)
         self.attempt: Attempt | None = None
         self.trouble: StoreUnavailable | None = None
         self.retry_at = 0.0
@@ -103,7 +75,7 @@ class Checkpointer:
         if self.attempt is not None:
             return self._move(self.attempt)
         if not self._is_time():
-            return False
+            return self.trouble is None and self.has_all and self._look()
         return self._begin(full=self._wants_full())
 
     def _is_time(self) -> bool:
@@ -117,6 +89,13 @@ class Checkpointer:
             or self.evaluator.events_in - self.events_before >= self.events_max
             or wall.monotonic() - self.last_at >= self.interval_s
         )
+
+    def _look(self) -> bool:
+        """While there is nothing to write, see whether it could be written."""
+        gone = self.watch.look(seen_at=self.last_at)
+        if gone is not None:
+            self._fail(gone)
+        return gone is not None
 
     def soon(self) -> None:
         """Take a checkpoint as soon as may be: a class has changed, of which no replay has the old and the new one."""

@@ -97,6 +97,12 @@ class ForgetsBase(MemoryStore):
         super()._write_generation(replace(write, drop_below=write.sealed.manifest.generation - 2))
 
 
+class OwnedForEver(MemoryStore):
+    """Says that it is owned after it was closed."""
+
+    def check_owned(self) -> None: ...
+
+
 class HalfCommit(MemoryStore):
     """Writes the outputs although the transaction fails."""
 
@@ -201,6 +207,7 @@ PLANTED = [
     DeniesAtItsEnd,
     NoRetention,
     ForgetsBase,
+    OwnedForEver,
     HalfCommit,
     KeepsSuperseded,
     TrimsOneTooMany,

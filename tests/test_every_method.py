@@ -216,6 +216,7 @@ APP: Calls = {
 STORE: Calls = {
     "acknowledge": lambda w: w.store.acknowledge("r", "other", 0),
     "begin_anew": lambda w: w.store.begin_anew(),
+    "check_owned": lambda w: w.store.check_owned(),
     "acknowledged": lambda w: w.store.acknowledged("r"),
     "release": lambda w: w.store.release("r", "other"),
     "subscribed": lambda w: w.store.subscribed(),

@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from checkpoint import Checkpoint, MemoryStore, PostgresStore, SqliteStore, Stor
 from checkpoint.offsets import SqliteOffsets
 from hosting import JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
 from hosting.partitioned.sqlite_registry import SqliteRegistry
-from reliable_rx.errors import ReliableRxError, StoreOwned, StoreUnavailable
+from reliable_rx.errors import LeaseLost, ReliableRxError, StoreOwned, StoreUnavailable
 
 
 class Child:
@@ -239,6 +239,71 @@ def test_a_folder_that_comes_back_is_gone_on_with(tmp_path: Path) -> None:
         pushed.on_next(2)
         running.join(60)
         assert came == [1, 2]
+
+
+@contextmanager
+def idle(store: Store) -> Iterator[tuple[QueryEvaluator, list[BaseException]]]:
+    """An evaluator that runs in another thread and has all in its checkpoint, and what its run ends with."""
+    ended = list[BaseException]()
+
+    def run() -> None:
+        try:
+            evaluator.run()
+        except Exception as error:
+            ended.append(error)
+
+    evaluator = QueryEvaluator(store, checkpoint_interval_s=0.05)
+    pushed = evaluator.push("n")
+    evaluator.create("all", rx.source("n"))
+    evaluator.start()
+    running = threading.Thread(target=run)
+    running.start()
+    pushed.on_next(1)
+    until(lambda: evaluator.events_in and evaluator.checkpointer.has_all, "the checkpoint of all there is")
+    try:
+        yield evaluator, ended
+    finally:
+        evaluator.stop()
+        running.join(60)
+        with suppress(ReliableRxError):
+            evaluator.close()
+
+
+def test_who_has_nothing_to_write_sees_that_its_folder_is_gone(tmp_path: Path) -> None:
+    """An evaluator that waits for its next event says that its folder was moved, and that it is there again."""
+    folder = tmp_path / "store"
+    with SqliteStore(folder) as store, idle(store) as (evaluator, ended):
+        folder.rename(tmp_path / "away")
+        until(lambda: any("moved" in each.message for each in evaluator.incidents.open()), "the incident")
+        assert "moved" in str(evaluator.statistics().trouble)
+        (tmp_path / "away").rename(folder)
+        until(lambda: not evaluator.statistics().trouble and not evaluator.incidents.open(), "the end of it")
+        assert not ended
+
+
+def test_who_has_nothing_to_write_sees_that_it_owns_nothing(tmp_path: Path) -> None:
+    """An evaluator that waits for its next event ends once another process owns its store."""
+    folder = tmp_path / "store"
+    with SqliteStore(folder) as store, idle(store) as (_, ended):
+        (folder / "lock").unlink()
+        with SqliteStore(folder):
+            until(lambda: ended, "the end of the run")
+    assert isinstance(ended[0], StoreOwned)
+
+
+def test_who_has_nothing_to_write_sees_that_its_server_is_gone(mortal_postgres: PostgresServer) -> None:
+    """An evaluator that waits for its next event says that its server is away and back, and ends where a later epoch
+    has its store."""
+    dsn = mortal_postgres.new_database()
+    with PostgresStore(dsn, "store", epoch=1) as store, idle(store) as (evaluator, ended):
+        mortal_postgres.stop()
+        until(lambda: evaluator.statistics().trouble, "the trouble")
+        mortal_postgres.start()
+        until(lambda: not evaluator.statistics().trouble, "the end of it")
+        assert not ended
+        with PostgresStore(dsn, "store", epoch=2):
+            until(lambda: ended, "the end of the run")
+    assert isinstance(ended[0], LeaseLost)
 
 
 def test_an_owner_that_is_none_any_more_stops(tmp_path: Path) -> None:

@@ -92,6 +92,17 @@ def check_retention(open_store: OpenStore) -> None:
         same(_recovered(store), (last, [b"base"] + [b"d"] * 2 * kept), "the long chain")
 
 
+def check_owned(open_store: OpenStore) -> None:
+    """An open store says that it is its owner's, as often as it is asked, and nothing changes; a closed one denies."""
+    with open_store() as store:
+        last = _commit(store, "full", chunks=[b"x"])
+        for _ in range(3):
+            store.check_owned()
+        same(_recovered(store), (last, [b"x"]), "what is recovered")
+    with refuses(StoreUnavailable, "a closed store that is asked whether it is owned"):
+        store.check_owned()
+
+
 def check_failed_commit(open_store: OpenStore) -> None:
     """A commit that fails leaves everything as it was and can be repeated, from each point where it may fail."""
     for place in ("checkpoint.before_commit", "checkpoint.mid_commit"):
@@ -254,6 +265,7 @@ STORE_CHECKS: Mapping[str, CheckOfStore] = {
         check_chain,
         check_numbers,
         check_retention,
+        check_owned,
         check_failed_commit,
         check_unsure_commit,
         check_outputs,

@@ -1,7 +1,8 @@
 """The tests are tested: what an edit lets go on, begin again or be told, and which partition is silent.
 
 Each bug is a defect that was there once: a value put in before a total was counted twice, groups that waited for their
-turn were read by nobody, a sum completed without its value, and a partition counted as silent that had spoken since.
+turn were read by nobody, a sum completed without its value, a partition counted as silent that had spoken since, and an
+evaluator that waited for its next event did not see that its store had gone.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import conditions
 import pytest
 import test_edited_in_between
 import test_hostile
 import test_intake_event_time
+import test_store_owner
 from partitioned import test_sleeping
 from planted_checks import Plants
 
@@ -23,6 +26,7 @@ import reliable_rx.beginning
 import reliable_rx.rows
 from hosting.intake import Intake
 from hosting.partitioned.sleeper import Sleeper
+from hosting.store_watch import StoreWatch
 from reliable_rx import merging
 from reliable_rx.beginning import Beginning
 from reliable_rx.operators.window import Windows
@@ -44,6 +48,7 @@ CHECKS: dict[str, Callable[[Place], None]] = {
     "ghosts": lambda place: test_edited_in_between.test_windows_are_numbered("zip", "flat_map"),
     "silence": lambda place: test_intake_event_time.test_who_speaks_now_and_then_is_not_silent(0.4),
     "sleepers": lambda place: test_sleeping.test_who_sleeps_stirs_when_its_file_is_replaced(place()),
+    "idle owners": lambda place: test_store_owner.test_who_has_nothing_to_write_sees_that_its_folder_is_gone(place()),
     "classes": lambda place: [
         test_hostile.test_each_value_may_lie_in_a_state_while_a_checkpoint_is_written(each) for each in VALUES
     ].clear(),
@@ -132,6 +137,12 @@ def _fails(reader: Any) -> bool:
     except OSError:
         return True
     return False
+
+
+@planted("idle owners")
+def owners_that_look_only_when_they_write(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(conditions, "DEADLINE_S", 2.0)
+    patch.setattr(StoreWatch, "look", lambda self, seen_at: None)
 
 
 @planted("classes")

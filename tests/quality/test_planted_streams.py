@@ -19,7 +19,7 @@ from test_looking import test_statistics_answer_while_a_turn_hangs as answers
 from test_retention import test_no_id_is_used_twice_whatever_was_packed as ids_go_on
 from test_retention import test_what_is_gone_leaves_nothing_that_grows as bounded
 
-from hosting.checkpointer import Attempt
+from hosting.attempt import Attempt
 from hosting.engine import QueryEngine
 from hosting.holders import StreamHolders
 from hosting.host_clock import HostClock
