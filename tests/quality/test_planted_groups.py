@@ -142,7 +142,7 @@ def _fails(reader: Any) -> bool:
 @planted("idle owners")
 def owners_that_look_only_when_they_write(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(conditions, "DEADLINE_S", 2.0)
-    patch.setattr(StoreWatch, "look", lambda self, seen_at: None)
+    patch.setattr(StoreWatch, "look", lambda self, *, seen_at: None)
 
 
 @planted("classes")
