@@ -14,15 +14,17 @@ from collections.abc import Callable
 from hosting.background import Worker
 from reliable_rx.errors import StoreUnavailable
 
+INTERVAL_S_MIN = 0.5
+
 
 class StoreWatch:
-    """Asks by *check* in *worker*, at most once in *interval_s*.
+    """Asks by *check* in *worker*, at most once in *interval_s*, which may be 0: then twice in a second.
 
     *check* raises `StoreUnavailable` for what waiting may mend; anything else that it raises ends the evaluator.
     """
 
     def __init__(self, check: Callable[[], None], worker: Worker, *, interval_s: float) -> None:
-        self._check, self._worker, self._interval_s = check, worker, interval_s
+        self._check, self._worker, self._interval_s = check, worker, max(interval_s, INTERVAL_S_MIN)
         self._found: StoreUnavailable | None = None
         self._asked_at = time.monotonic()
 

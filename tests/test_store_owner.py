@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ from checkpoint import Checkpoint, MemoryStore, PostgresStore, SqliteStore, Stor
 from checkpoint.offsets import SqliteOffsets
 from hosting import JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
 from hosting.partitioned.sqlite_registry import SqliteRegistry
+from hosting.store_watch import INTERVAL_S_MIN
 from reliable_rx.errors import LeaseLost, ReliableRxError, StoreOwned, StoreUnavailable
 
 
@@ -279,6 +281,26 @@ def test_who_has_nothing_to_write_sees_that_its_folder_is_gone(tmp_path: Path) -
         (tmp_path / "away").rename(folder)
         until(lambda: not evaluator.statistics().trouble and not evaluator.incidents.open(), "the end of it")
         assert not ended
+
+
+def test_who_has_nothing_to_write_asks_now_and_then(tmp_path: Path) -> None:
+    """Not again and again, where a checkpoint is taken as often as may be."""
+    asked = list[None]()
+
+    class Store(MemoryStore):
+        def check_owned(self) -> None:
+            asked.append(None)
+
+    with Store() as store, QueryEvaluator(store, checkpoint_interval_s=0, background=False) as evaluator:
+        evaluator.push("n")
+        evaluator.create("all", rx.source("n"))
+        evaluator.start()
+        began = time.monotonic()
+        while not asked:
+            evaluator.step()
+        for _ in range(2_000):
+            evaluator.step()
+        assert 1 <= len(asked) <= 1 + (time.monotonic() - began) / INTERVAL_S_MIN
 
 
 def test_who_has_nothing_to_write_sees_that_it_owns_nothing(tmp_path: Path) -> None:
