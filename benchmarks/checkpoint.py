@@ -34,7 +34,7 @@ import reliable_rx as rx
 from benchmarks.measuring import Bar, Result, arguments, report, store_directory
 from checkpoint import SqliteStore
 from hosting import ListSource, QueryEvaluator
-from hosting.statistics import CheckpointFigures
+from hosting.reports.statistics import CheckpointFigures
 from reliable_rx import operators as ops
 
 NEVER_S = 1e9

@@ -28,8 +28,8 @@ from reactivex.subject import Subject
 
 import reliable_rx as rx
 from benchmarks.measuring import interleaved
-from hosting.engine import QueryEngine
-from hosting.turn import Events
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Events
 from reliable_rx import operators as ops
 
 Build = Callable[[Any, Any, Any], Any]

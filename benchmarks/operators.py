@@ -37,8 +37,8 @@ import reliable_rx as rx
 from benchmarks import inner
 from benchmarks.measuring import arguments
 from benchmarks.operator_table import HIGHER, LINEAR, ROWS, TIMED, Row
-from hosting.engine import QueryEngine
-from hosting.turn import Events
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Events
 from reliable_rx import operators as ops
 
 BATCH = 1000

@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from checkpoint.envelope import SEAL_BYTES, KeyRing
-from checkpoint.generations import Seals
-from checkpoint.journal import ChainedJournal
-from checkpoint.log import LogBook, Row
-from checkpoint.sealed import SealedStore, Write
+from checkpoint.format.envelope import SEAL_BYTES, KeyRing
+from checkpoint.sealed_log.generations import Seals
+from checkpoint.sealed_log.journal import ChainedJournal
+from checkpoint.sealed_log.log import LogBook, Row
+from checkpoint.sealed_log.store import SealedStore, Write
 from checkpoint.store import Segment
 from reliable_rx.errors import StoreUnavailable
-from reliable_rx.probes import probe
+from reliable_rx.failpoints import probe
 
 _WHERE = "memory store"
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self
 
-from checkpoint.envelope import KeyRing
-from checkpoint.journal import Journal
-from checkpoint.log import Log
+from checkpoint.format.envelope import KeyRing
+from checkpoint.sealed_log.journal import Journal
+from checkpoint.sealed_log.log import Log
 
 Kind = Literal["full", "differential"]
 Segment = tuple[int, int, bytes]

@@ -19,7 +19,7 @@ from typing import Any
 import hosting
 import reliable_rx as rx
 import spark_bridge
-from hosting import companions
+from hosting.evaluator import sidecars as companions
 from hosting.partitioned import assign, words
 from hosting.partitioned.readers import FarReader
 from hosting.partitioned.stream_source import GroupStreamSource

@@ -23,9 +23,9 @@ import reliable_rx as rx
 from reliable_rx import creation, operators
 from reliable_rx.creation import pacing
 from reliable_rx.errors import QueryRefused
-from reliable_rx.operator import Linear, Operator, Stage
-from reliable_rx.parameters import state_fields
-from reliable_rx.query import LEAVES, Node, Query, walk
+from reliable_rx.operators.contract.operator import Linear, Operator, Stage
+from reliable_rx.operators.contract.parameters import state_fields
+from reliable_rx.query.query import LEAVES, Node, Query, walk
 
 TESTS = Path(__file__).parent.parent / "tests"
 HEAD = "| name | kind | what is saved | how it grows, and the limit | clock | hosted |\n|---|---|---|---|---|---|"

@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
 
 import reliable_rx as rx
 from checkpoint.store import Store
-from hosting.admission import check_arguments, check_how, no_query
-from hosting.blame import blamed
-from hosting.companions import StartCompanion
-from hosting.cycles import there_are
-from hosting.evaluator import QueryEvaluator
-from hosting.given import check_new, check_options, check_sink, check_source
-from hosting.owning import watched
-from hosting.retention import Retention
-from hosting.sink_writer import checked_policy
+from hosting.admission.admission import check_arguments, check_how, no_query
+from hosting.admission.arguments import check_new, check_options, check_sink, check_source
+from hosting.admission.cycles import there_are
+from hosting.edges.retention import Retention
+from hosting.edges.sink_writer import checked_policy
+from hosting.engine.blame import blamed
+from hosting.evaluator.evaluator import QueryEvaluator
+from hosting.evaluator.ownership import watched
+from hosting.evaluator.sidecars import StartCompanion
 from hosting.sources.pushed import PushedStream
-from reliable_rx.arguments import check_function
-from reliable_rx.choices import (
+from reliable_rx.errors import QueryRefused, ReliableRxError, SourceFailed, described
+from reliable_rx.event_time import EventTime
+from reliable_rx.limits import Limits
+from reliable_rx.names import check_name, query_of
+from reliable_rx.operators.contract.arguments import check_function
+from reliable_rx.operators.contract.choices import (
     Delivery,
     OnBadRecord,
     OnError,
@@ -34,13 +38,9 @@ from reliable_rx.choices import (
     names_keywords,
     unknown_keyword,
 )
-from reliable_rx.errors import QueryRefused, ReliableRxError, SourceFailed, described
-from reliable_rx.event_time import EventTime
-from reliable_rx.limits import Limits
-from reliable_rx.names import check_name, query_of
-from reliable_rx.plan import NO_LIMITS
+from reliable_rx.operators.contract.signatures import signature_of
 from reliable_rx.reliable import Sink, Source
-from reliable_rx.signatures import signature_of
+from reliable_rx.runtime.plan import NO_LIMITS
 
 Feed = Callable[[QueryEvaluator], None]
 
@@ -242,7 +242,7 @@ class App:
         return function
 
     def companion(self, function: StartCompanion) -> StartCompanion:
-        """Have *function* start a `hosting.companions.Companion` while the app is hosted; also as a decorator.
+        """Have *function* start a `hosting.evaluator.sidecars.Companion` while the app is hosted; also as a decorator.
 
         `reliable-rx run` shows its figures, ends when it has ended and all it brought has been taken, and stops it in
         order before the last checkpoint.

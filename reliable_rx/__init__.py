@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NoReturn
 from reactivex import ConnectableObservable, GroupedObservable, Notification, Observable, Observer, Subject, abc, typing
 
 from reliable_rx import operators
-from reliable_rx.arguments import no_attribute
 from reliable_rx.creation import (
     amb,
     case,
@@ -75,10 +74,11 @@ from reliable_rx.errors import (
     ValueRefused,
 )
 from reliable_rx.event_time import EventTime, event_time
-from reliable_rx.fluent import install
 from reliable_rx.limits import Limits
-from reliable_rx.piping import compose, pipe
-from reliable_rx.query import Inner, Query, source
+from reliable_rx.operators.contract.arguments import no_attribute
+from reliable_rx.query.fluent import install
+from reliable_rx.query.piping import compose, pipe
+from reliable_rx.query.query import Inner, Query, source
 from reliable_rx.reliable import (
     Batch,
     DeadLetter,

@@ -15,9 +15,9 @@ from math import inf, isfinite
 from numbers import Real
 from typing import Any
 
-from reliable_rx.arguments import check_function, cut
-from reliable_rx.choices import Late, check_choice, names_keywords
 from reliable_rx.class_of import name_of
+from reliable_rx.operators.contract.arguments import check_function, cut
+from reliable_rx.operators.contract.choices import Late, check_choice, names_keywords
 
 Timestamp = Callable[[Any], Any]
 
@@ -147,7 +147,7 @@ def check_finite(time: float) -> None:
 @lru_cache(maxsize=1024)
 def clock_id(clock: EventTime) -> str:
     """Return a name that is equal for clocks that do the same, in any process."""
-    from reliable_rx.identity import hash_of
+    from reliable_rx.query.identity import hash_of
 
     bounded = (clock.ahead_max_s,) if clock.ahead_max_s < inf else ()
     return hash_of((clock.timestamp, clock.lateness_s, clock.idle_s, clock.late, *bounded))

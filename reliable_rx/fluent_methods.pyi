@@ -2,7 +2,7 @@
 # mypy: disable-error-code="misc, override, overload-cannot-match, overload-overlap"
 # pyright: reportIncompatibleMethodOverride=false, reportInconsistentOverload=false, reportOverlappingOverload=false
 # pyright: reportGeneralTypeIssues=false, reportRedeclaration=false
-"""The methods of a query, as type checkers see them; at run time they are made by `reliable_rx.fluent`."""
+"""The methods of a query, as type checkers see them; at run time they are made by `reliable_rx.query.fluent`."""
 
 from collections.abc import Awaitable
 from collections.abc import Callable
@@ -19,17 +19,17 @@ from reactivex.operators._timeinterval import TimeInterval
 from reactivex.operators._timestamp import Timestamp
 from reactivex.typing import AnyFuture
 from reactivex.typing import RelativeTime
-from reliable_rx.choices import Effects
-from reliable_rx.operators.aligned import Span
+from reliable_rx.operators.aligned_windows import Span
+from reliable_rx.operators.contract.choices import Effects
+from reliable_rx.operators.errors import Errors
 from reliable_rx.operators.evict import Evict
 from reliable_rx.operators.hubs import Connectable
-from reliable_rx.operators.recover import Errors
-from reliable_rx.operators.time import Relative
-from reliable_rx.operators.time import Time
-from reliable_rx.piping import Piped
-from reliable_rx.piping import T_co
-from reliable_rx.query import Inner
-from reliable_rx.query import Query
+from reliable_rx.operators.timing import Relative
+from reliable_rx.operators.timing import Time
+from reliable_rx.query.piping import Piped
+from reliable_rx.query.piping import T_co
+from reliable_rx.query.query import Inner
+from reliable_rx.query.query import Query
 from typing import Any
 from typing import TypeVar
 from typing import TypeVarTuple

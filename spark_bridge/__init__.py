@@ -12,21 +12,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_bridge.companion import SparkCompanion
-    from spark_bridge.log import LogFull, LogRefused, end, readers, release
+    from spark_bridge.micro_batch_log import LogFull, LogRefused, end, readers, release
     from spark_bridge.on_spark.moving import from_spark, to_spark
     from spark_bridge.on_spark.running import configure, run_on_spark
     from spark_bridge.publishing import batch_writer, publish, register
     from spark_bridge.session import start_session
+    from spark_bridge.sidecar import SparkCompanion
     from spark_bridge.sink import MicroBatchSink
     from spark_bridge.source import MicroBatchSource
 
 _HOME = {
-    "LogFull": "log", "LogRefused": "log", "MicroBatchSink": "sink", "MicroBatchSource": "source",
-    "SparkCompanion": "companion",
-    "batch_writer": "publishing", "configure": "on_spark.running", "end": "log", "from_spark": "on_spark.moving",
-    "publish": "publishing", "readers": "log", "register": "publishing", "release": "log",
-    "run_on_spark": "on_spark.running", "start_session": "session", "to_spark": "on_spark.moving",
+    "LogFull": "micro_batch_log", "LogRefused": "micro_batch_log", "end": "micro_batch_log",
+    "readers": "micro_batch_log", "release": "micro_batch_log", "MicroBatchSink": "sink", "MicroBatchSource": "source",
+    "SparkCompanion": "sidecar", "configure": "on_spark.running", "run_on_spark": "on_spark.running",
+    "from_spark": "on_spark.moving", "to_spark": "on_spark.moving", "batch_writer": "publishing",
+    "publish": "publishing", "register": "publishing", "start_session": "session",
 }  # fmt: skip
 __all__ = [
     "LogFull", "LogRefused", "MicroBatchSink", "MicroBatchSource", "SparkCompanion", "batch_writer", "configure", "end",

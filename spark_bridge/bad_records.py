@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from reliable_rx.arguments import plural
+from reliable_rx.operators.contract.arguments import plural
 
 if TYPE_CHECKING:
     from reliable_rx.reliable import Rejected

@@ -2,9 +2,9 @@
 
 A checkpoint that has finished batches elsewhere would begin in the middle here, and what came before would be missing;
 a new checkpoint over an old log would give all rows twice. So a checkpoint is marked with the id of its log before
-Spark begins, and the log knows the query (`spark_bridge.log.writer`). Only what lies in a local or mounted directory
-can be looked into; elsewhere the log's own check remains. A keyed query marks its checkpoint with what it keeps, so
-that an edit is refused before anything is started; each bucket checks the same when it is read.
+Spark begins, and the log knows the query (`spark_bridge.micro_batch_log.writer`). Only what lies in a local or mounted
+directory can be looked into; elsewhere the log's own check remains. A keyed query marks its checkpoint with what it
+keeps, so that an edit is refused before anything is started; each bucket checks the same when it is read.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from checkpoint.files import create_durably, make_directory
+from checkpoint.sqlite.files import create_durably, make_directory
 from reliable_rx.errors import CheckpointRefused, described
-from spark_bridge.log.disk import RealLogDisk, log_directory
-from spark_bridge.log.refusal import LogRefused
+from spark_bridge.micro_batch_log.disk import RealLogDisk, log_directory
+from spark_bridge.micro_batch_log.errors import LogRefused
 
 if TYPE_CHECKING:
-    from reliable_rx.rows import Report, Signature
+    from reliable_rx.runtime.rows import Report, Signature
     from spark_bridge.keyed.editing import Manner
     from spark_bridge.keyed.query import KeyedQuery
 

@@ -45,15 +45,15 @@ from spark_bridge.feeds import (
     same_columns,
     with_positions,
 )
-from spark_bridge.log.bells import ring
-from spark_bridge.log.columns import PARTITION as SHARED_BY
-from spark_bridge.log.columns import canonical
-from spark_bridge.log.disk import log_disk, new_log_disk
-from spark_bridge.log.identity import claim, read_identity
-from spark_bridge.log.manifest import Part
-from spark_bridge.log.noted import Noted
-from spark_bridge.log.parts import write_part
-from spark_bridge.log.writer import LogWriter
+from spark_bridge.micro_batch_log.columns import PARTITION as SHARED_BY
+from spark_bridge.micro_batch_log.columns import canonical
+from spark_bridge.micro_batch_log.disk import log_disk, new_log_disk
+from spark_bridge.micro_batch_log.identity import claim, read_identity
+from spark_bridge.micro_batch_log.manifest import Part
+from spark_bridge.micro_batch_log.noted import Noted
+from spark_bridge.micro_batch_log.notify import ring
+from spark_bridge.micro_batch_log.parts import write_part
+from spark_bridge.micro_batch_log.writer import LogWriter
 from spark_bridge.options import ReadOptions, WriteOptions, read_options, write_options
 
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"

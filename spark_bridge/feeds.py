@@ -20,12 +20,12 @@ from reliable_rx.errors import SourceFailed, described
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Batch, Bounded, Source
 from spark_bridge.bad_records import BadRecords
-from spark_bridge.log.columns import canonical
-from spark_bridge.log.cursor import Cursor
-from spark_bridge.log.disk import log_disk
-from spark_bridge.log.refusal import LogRefused
-from spark_bridge.log.retention import Held, acknowledge, held, register, retain
-from spark_bridge.log.view import LogView
+from spark_bridge.micro_batch_log.columns import canonical
+from spark_bridge.micro_batch_log.cursor import Cursor
+from spark_bridge.micro_batch_log.disk import log_disk
+from spark_bridge.micro_batch_log.errors import LogRefused
+from spark_bridge.micro_batch_log.retention import Held, acknowledge, held, register, retain
+from spark_bridge.micro_batch_log.view import LogView
 from spark_bridge.options import Positions, ReadOptions
 
 PARTITION, POSITION = "_partition", "_position"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hosting.companions import CompanionFigures
+from hosting.evaluator.sidecars import CompanionFigures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

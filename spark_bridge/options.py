@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from spark_bridge.log.names import check_reader
-from spark_bridge.log.writer import BYTES_MAX, ON_CHANGE, ON_FULL, OnChange, OnFull
+from spark_bridge.micro_batch_log.names import check_reader
+from spark_bridge.micro_batch_log.writer import BYTES_MAX, ON_CHANGE, ON_FULL, OnChange, OnFull
 
 Positions = Literal["earliest", "latest"] | dict[str, int]
 """Where to read from, or up to: the first event that is kept, the end as it is now, or an id per partition."""

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from reliable_rx.errors import InternalError
 from spark_bridge.checkpoints import check_checkpoint
 from spark_bridge.failures import interruptions_told
-from spark_bridge.log.bells import ring
-from spark_bridge.log.columns import PARTITION
-from spark_bridge.log.disk import log_directory, log_disk, new_log_disk
-from spark_bridge.log.identity import Identity, check_sharing, claim
-from spark_bridge.log.manifest import part_told, told_part
-from spark_bridge.log.noted import Noted
-from spark_bridge.log.parts import write_part
-from spark_bridge.log.refusal import LogRefused
-from spark_bridge.log.writer import BYTES_MAX, LogWriter, OnChange, OnFull
+from spark_bridge.micro_batch_log.columns import PARTITION
+from spark_bridge.micro_batch_log.disk import log_directory, log_disk, new_log_disk
+from spark_bridge.micro_batch_log.errors import LogRefused
+from spark_bridge.micro_batch_log.identity import Identity, check_sharing, claim
+from spark_bridge.micro_batch_log.manifest import part_told, told_part
+from spark_bridge.micro_batch_log.noted import Noted
+from spark_bridge.micro_batch_log.notify import ring
+from spark_bridge.micro_batch_log.parts import write_part
+from spark_bridge.micro_batch_log.writer import BYTES_MAX, LogWriter, OnChange, OnFull
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,22 +17,22 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from checkpoint.failures import unavailable
-from hosting.kinds import checks_kinds
+from hosting.admission.constructor_types import checks_kinds
 from hosting.sinks.origins import text_of
 from hosting.sinks.text import shown
-from reliable_rx.arguments import check_count
 from reliable_rx.errors import InternalError, PositionUnavailable, SourceFailed, ValueRefused, described, invariant
 from reliable_rx.interrupts import let_through
+from reliable_rx.operators.contract.arguments import check_count
 from reliable_rx.reliable import Origin
 from spark_bridge.feeds import record_batch
-from spark_bridge.log.bells import ring
-from spark_bridge.log.columns import canonical
-from spark_bridge.log.disk import new_log_disk
-from spark_bridge.log.identity import Identity, claim
-from spark_bridge.log.manifest import Manifest
-from spark_bridge.log.parts import CHUNK_ROWS_MAX, write_part
-from spark_bridge.log.refusal import LogRefused
-from spark_bridge.log.writer import BYTES_MAX, LogWriter
+from spark_bridge.micro_batch_log.columns import canonical
+from spark_bridge.micro_batch_log.disk import new_log_disk
+from spark_bridge.micro_batch_log.errors import LogRefused
+from spark_bridge.micro_batch_log.identity import Identity, claim
+from spark_bridge.micro_batch_log.manifest import Manifest
+from spark_bridge.micro_batch_log.notify import ring
+from spark_bridge.micro_batch_log.parts import CHUNK_ROWS_MAX, write_part
+from spark_bridge.micro_batch_log.writer import BYTES_MAX, LogWriter
 
 _STREAM_DIGITS = 16
 

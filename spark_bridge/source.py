@@ -21,17 +21,17 @@ from contextlib import suppress
 from typing import Any
 
 from checkpoint.failures import unavailable
-from hosting.kinds import checks_kinds
+from hosting.admission.constructor_types import checks_kinds
 from hosting.sources.polling import PATIENCE_S, Pace, Patience
 from reliable_rx.errors import SourceFailed, StoreUnavailable
 from reliable_rx.reliable import Batch, Listing
-from spark_bridge.log.bells import Bell
-from spark_bridge.log.cursor import Chunk, Cursor
-from spark_bridge.log.disk import log_disk
-from spark_bridge.log.manifest import Unit
-from spark_bridge.log.names import check_reader
-from spark_bridge.log.retention import Held, acknowledge, register, release_on, retain
-from spark_bridge.log.view import LogView
+from spark_bridge.micro_batch_log.cursor import Chunk, Cursor
+from spark_bridge.micro_batch_log.disk import log_disk
+from spark_bridge.micro_batch_log.manifest import Unit
+from spark_bridge.micro_batch_log.names import check_reader
+from spark_bridge.micro_batch_log.notify import Bell
+from spark_bridge.micro_batch_log.retention import Held, acknowledge, register, release_on, retain
+from spark_bridge.micro_batch_log.view import LogView
 from spark_bridge.values import Timestamps, Values, rows_of
 
 LOG = logging.getLogger("reliable_rx")
@@ -54,7 +54,7 @@ class MicroBatchSource:
 
     >>> import tempfile
     >>> import pyarrow as pa
-    >>> from spark_bridge.log import append
+    >>> from spark_bridge.micro_batch_log import append
     >>> log = tempfile.mkdtemp()
     >>> append(log, [pa.record_batch({"user": ["ada", "bob"], "spent": [3, 4]})], batch=0)
     2

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_bridge.log.columns import canonical_type
+from spark_bridge.micro_batch_log.columns import canonical_type
 
 Values = Literal["dict", "tuple", "arrow"]
 """What one event is: a row as a dictionary or as a tuple, or a whole Arrow record batch."""

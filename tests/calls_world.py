@@ -12,13 +12,13 @@ from typing import Any
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.codec import decode
+from checkpoint.format.codec import decode
 from hosting import ListSource, QueryEvaluator
-from hosting.turn import Answer
+from hosting.engine.turns import Answer
 from reliable_rx import operators as ops
-from reliable_rx.calling import Call
 from reliable_rx.errors import StoreUnavailable
-from reliable_rx.probes import ARMED
+from reliable_rx.failpoints import ARMED
+from reliable_rx.runtime.calling import Call
 
 
 def element(value: Any) -> Any:

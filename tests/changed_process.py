@@ -13,8 +13,8 @@ from typing import Any
 from changed_elements import CHANGE, KEEP
 
 import reliable_rx as rx
-from reliable_rx.plan import Plan
-from reliable_rx.shared_elements import changed_elements
+from reliable_rx.functions.shared_elements import changed_elements
+from reliable_rx.runtime.plan import Plan
 
 Place = Callable[[Any, Any], Any]
 n, m = rx.source("n"), rx.source("m")

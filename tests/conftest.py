@@ -25,7 +25,7 @@ from hypothesis.internal.conjecture import engine
 from lanes import ALWAYS, AT_EACH_COMMIT, COMMIT_ROWS, COMMIT_SHARE, FAST_ROWS, SHARE, Lane, spread_rows
 from postgres_server import PostgresServer, find
 
-from hosting import observing
+from hosting.reports import observing
 
 SPARK = Path(__file__).parent / "spark"
 LEAVING = {"partitioned", "kafka", "kill", "test_docs.py"}

@@ -17,7 +17,7 @@ from killed_store import killed
 
 import reliable_rx as rx
 from checkpoint import SqliteStore
-from checkpoint.salvage import Unreadable
+from checkpoint.format.salvage import Unreadable
 from checkpoint.store import Store, StoreReader
 from hosting import App, JsonLinesSink, ListSource, SqliteTableSink
 from hosting.cli.command import main

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 from unittest.mock import patch
 
-from checkpoint.code import OtherCode, makers
-from checkpoint.codec import decode, encode
-from hosting import snapshot
-from hosting.engine import QueryEngine
-from hosting.snapshot import Snapshot, copy_of
-from hosting.turn import Answer, Events, Tick
-from reliable_rx.calling import Call
-from reliable_rx.rows import units
+from checkpoint.format.code import OtherCode, makers
+from checkpoint.format.codec import decode, encode
+from hosting.engine import snapshot
+from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import Snapshot, copy_of
+from hosting.engine.turns import Answer, Events, Tick
+from reliable_rx.runtime.calling import Call
+from reliable_rx.runtime.rows import units
 
 SOURCES = ("a", "b", "c")
 WAYS = ("while it runs", "behind a stop", "behind a kill", "killed at every turn", "by another Python")

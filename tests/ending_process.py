@@ -17,7 +17,7 @@ from typing import Any
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import JsonLinesSink, ListSource, QueryEvaluator
-from hosting.deliveries import Deliveries
+from hosting.subscriptions.manager import Deliveries
 from reliable_rx.errors import ReliableRxError
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Condition)

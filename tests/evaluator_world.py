@@ -15,11 +15,11 @@ from typing import Any
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import GeneratorSource, ListSource, QueryEvaluator
-from hosting.engine import QueryEngine
-from hosting.turn import Events, Output, Turn
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Events, Output, Turn
 from reliable_rx import operators as ops
 from reliable_rx.errors import StoreUnavailable
-from reliable_rx.probes import ARMED
+from reliable_rx.failpoints import ARMED
 from reliable_rx.testing import check_ledger
 from reliable_rx.testing.faults import Action, disk_full, raise_
 from reliable_rx.testing.queries import compiled

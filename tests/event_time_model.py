@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from hosting.turn import Events, Tick, Turn
+from hosting.engine.turns import Events, Tick, Turn
 from reliable_rx.testing.marbles import COMPLETED, NEXT, Timed
 
 INFINITE = float("inf")

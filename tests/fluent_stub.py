@@ -19,7 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from reliable_rx import fluent, operators
+from reliable_rx import operators
+from reliable_rx.query import fluent
 
 STUB = Path(__file__).parent.parent / "reliable_rx" / "fluent_methods.pyi"
 LINE_LENGTH_MAX = 120
@@ -29,7 +30,7 @@ HEAD = '''\
 # mypy: disable-error-code="misc, override, overload-cannot-match, overload-overlap"
 # pyright: reportIncompatibleMethodOverride=false, reportInconsistentOverload=false, reportOverlappingOverload=false
 # pyright: reportGeneralTypeIssues=false, reportRedeclaration=false
-"""The methods of a query, as type checkers see them; at run time they are made by `reliable_rx.fluent`."""
+"""The methods of a query, as type checkers see them; at run time they are made by `reliable_rx.query.fluent`."""
 
 '''
 CLASS = '''
@@ -47,8 +48,8 @@ def main() -> None:
 def stub() -> str:
     """Return the text of the file."""
     names = Names()
-    names.add("T_co", "from reliable_rx.piping import T_co")
-    names.add("Piped", "from reliable_rx.piping import Piped")
+    names.add("T_co", "from reliable_rx.query.piping import T_co")
+    names.add("Piped", "from reliable_rx.query.piping import Piped")
     methods = [line for name in operators.__all__ for line in method(name, names)]
     return "\n".join([HEAD + str(names) + "\n" + stages() + CLASS, *methods, *pipes(), ""])
 

@@ -27,19 +27,19 @@ from unittest.mock import patch
 from every_case import CASES, Case
 
 import reliable_rx as rx
-from checkpoint.codec import decode, encode
-from checkpoint.envelope import KeyRing
-from checkpoint.generations import Chains, Seals, Tip, seal_generation
+from checkpoint.format.codec import decode, encode
+from checkpoint.format.envelope import KeyRing
+from checkpoint.sealed_log.generations import Chains, Seals, Tip, seal_generation
 from checkpoint.store import Checkpoint
-from hosting.engine import QueryEngine
-from hosting.records import read_records
-from hosting.snapshot import Snapshot, load
-from hosting.turn import Answer, Dispose, Events, Output, Tick, Turn
+from hosting.engine.engine import QueryEngine
+from hosting.engine.records import read_records
+from hosting.engine.snapshot import Snapshot, load
+from hosting.engine.turns import Answer, Dispose, Events, Output, Tick, Turn
 from reliable_rx import operators as ops
-from reliable_rx.calling import Call
 from reliable_rx.event_time import event_time
 from reliable_rx.reliable import DeadLetter
-from reliable_rx.rows import Loader
+from reliable_rx.runtime.calling import Call
+from reliable_rx.runtime.rows import Loader
 from reliable_rx.testing import parse_marbles
 from reliable_rx.testing.marbles import ERROR, NEXT, Timed
 from reliable_rx.testing.oracle import SourceError
@@ -364,7 +364,7 @@ def unsealed(blobs: Sequence[bytes]) -> tuple[dict[str, Any], Sequence[bytes]]:
 def counted_tokens() -> Iterator[None]:
     """Name shared parts by a count and not at random, so that the same is written twice."""
     numbers = count(1)
-    with patch("reliable_rx.hub.token_hex", lambda size: f"{next(numbers):0{2 * size}x}"):
+    with patch("reliable_rx.runtime.hub.token_hex", lambda size: f"{next(numbers):0{2 * size}x}"):
         yield
 
 
@@ -394,6 +394,8 @@ def canonical(value: Any) -> str:
     """Write *value* as a text that equal values share, whatever the order in their sets and the names of their hubs."""
     if isinstance(value, DeadLetter):
         text = repr(replace(value, traceback="a trace"))
+    elif isinstance(value, str) and value.startswith("Traceback (most recent call last)"):
+        text = "'a trace'"  # names folders and lines of the code of today
     elif isinstance(value, (set, frozenset)):
         text = "{" + ", ".join(sorted(map(canonical, value))) + "}"
     elif type(value) is tuple:

@@ -18,7 +18,7 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
-from reliable_rx.loop import SHARED
+from reliable_rx.unhosted.loop import SHARED
 
 PACKAGES = ("reliable_rx", "checkpoint", "hosting", "spark_bridge")
 LOG = logging.getLogger("reliable_rx")

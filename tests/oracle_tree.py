@@ -23,10 +23,10 @@ from typing import Any
 from operator_cases import Case
 
 import reliable_rx as rx
-from checkpoint.codec import decode, encode
-from hosting.engine import QueryEngine
-from hosting.snapshot import Snapshot, load
-from hosting.turn import Create, Events, Tick, Turn
+from checkpoint.format.codec import decode, encode
+from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import Snapshot, load
+from hosting.engine.turns import Create, Events, Tick, Turn
 from reliable_rx import operators as ops
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, Timed
 from reliable_rx.testing.oracle import SourceError, compare

@@ -14,8 +14,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 import reliable_rx as rx
-from reliable_rx.memories import memories
-from reliable_rx.plan import Plan
+from reliable_rx.functions.memories import memories
+from reliable_rx.runtime.plan import Plan
 
 n = rx.source("n")
 seen: set[Any] = set()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from hypothesis import strategies as st
 
-from hosting.engine import QueryEngine
+from hosting.engine.engine import QueryEngine
 from reliable_rx.errors import QueryRefused
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, Timed
 from reliable_rx.testing.oracle import compare

@@ -12,16 +12,16 @@ import pyarrow as pa
 
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.testing.faults import SimulatedDisk
-from spark_bridge.log import names
-from spark_bridge.log.columns import PARTITION, canonical
-from spark_bridge.log.cursor import Cursor
-from spark_bridge.log.disk import LinkedFiles, RealLogDisk, new_log_disk
-from spark_bridge.log.identity import Identity, claim
-from spark_bridge.log.manifest import Part, digest_of
-from spark_bridge.log.names import RowsName
-from spark_bridge.log.parts import write_part
-from spark_bridge.log.view import LogView
-from spark_bridge.log.writer import Committed, LogWriter
+from spark_bridge.micro_batch_log import names
+from spark_bridge.micro_batch_log.columns import PARTITION, canonical
+from spark_bridge.micro_batch_log.cursor import Cursor
+from spark_bridge.micro_batch_log.disk import LinkedFiles, RealLogDisk, new_log_disk
+from spark_bridge.micro_batch_log.identity import Identity, claim
+from spark_bridge.micro_batch_log.manifest import Part, digest_of
+from spark_bridge.micro_batch_log.names import RowsName
+from spark_bridge.micro_batch_log.parts import write_part
+from spark_bridge.micro_batch_log.view import LogView
+from spark_bridge.micro_batch_log.writer import Committed, LogWriter
 
 QUERY, OTHER = "a" * 32, "b" * 32
 SCHEMA = pa.schema([("n", pa.int64())])

@@ -456,7 +456,7 @@ def _given(f: Any, value: Any) -> Any:
 
 def written() -> dict[str, tuple[bytes, str, str]]:
     import reliable_rx as rx
-    from checkpoint.by_value import encode_query
+    from checkpoint.format.by_value import encode_query
 
     found = {}
     for number, name in enumerate(IDIOMS):
@@ -469,7 +469,7 @@ def written() -> dict[str, tuple[bytes, str, str]]:
 
 def read(stored: dict[str, tuple[bytes, str, str]], how: str) -> dict[str, tuple[str, str]]:
     """Load each, with its module *imported* before or not, and return what it gives, and its identity."""
-    from checkpoint.codec import decode
+    from checkpoint.format.codec import decode
     from reliable_rx import Query
 
     found = {}

@@ -12,13 +12,13 @@ import pytest
 import reliable_rx as rx
 import spark_bridge
 from checkpoint import MemoryStore
-from checkpoint.codec import decode
+from checkpoint.format.codec import decode
 from hosting import FileSource, GeneratorSource, ListSource, QueryEvaluator
+from hosting.edges.egress import StreamSource
 from hosting.sources.faults import FaultySource
 from hosting.sources.polling import PolledSource, Want
 from hosting.sources.shared import SharedSource
 from hosting.sources.stored import StoredStreamSource
-from hosting.stream import StreamSource
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.testing.faults import arm, raise_
 
@@ -92,7 +92,7 @@ def files(world: World, **options: Any) -> FileSource:
 def publish(log: Path, batch: int) -> None:
     import pyarrow as pa
 
-    from spark_bridge.log import append
+    from spark_bridge.micro_batch_log import append
 
     append(str(log), [pa.RecordBatch.from_pylist(ROWS)], batch=batch)
 

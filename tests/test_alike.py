@@ -11,15 +11,15 @@ from every_case import CASES, lanes
 from hypothesis import strategies as st
 from lanes import share_of
 
-import hosting.engine
+import hosting.engine.plans
 import reliable_rx as rx
-from hosting.engine import QueryEngine
-from hosting.standing import Standing
-from hosting.turn import Events
+from hosting.engine.engine import QueryEngine
+from hosting.engine.hosted_query import Standing
+from hosting.engine.turns import Events
 from reliable_rx import operators as ops
-from reliable_rx.alike import MADE_MAX, Alike
 from reliable_rx.errors import QueryRefused
-from reliable_rx.instance import Instance
+from reliable_rx.runtime.instance import Instance
+from reliable_rx.runtime.plan_reuse import MADE_MAX, Alike
 from reliable_rx.testing import HOSTED, RUNNERS, check_query, parse_marbles
 from reliable_rx.testing.oracle import compare
 from reliable_rx.testing.queries import check_run
@@ -96,7 +96,7 @@ def test_every_operator_runs_under_a_plan_made_for_another(name: str, monkeypatc
     for who in HOSTED:
         together = RUNNERS[who](build, streams, 15.0)
         with monkeypatch.context() as patch:
-            patch.setattr(hosting.engine, "let_others_use", lambda plan: None)
+            patch.setattr(hosting.engine.plans, "let_others_use", lambda plan: None)
             compare(who, streams, RUNNERS[who](build, streams, 15.0), together)
 
 

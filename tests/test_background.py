@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from lanes import crossed
 
-from hosting.background import OwnThread, Worker
+from hosting.evaluator.serial_executor import OwnThread, Worker
 
 CHAIN = 4
 DEADLINE_S = 60.0

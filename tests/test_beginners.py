@@ -22,7 +22,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import App, CallbackSink, ListSource, QueryEvaluator
 from hosting.partitioned.sections import sections_of
-from hosting.retention import Retention
+from hosting.edges.retention import Retention
 from hosting.sinks import SqliteTableSink
 from hosting.sources import FileSource
 from reliable_rx import Limits, event_time, operators as ops

@@ -14,14 +14,14 @@ from skipping import VALUES, played
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.skipping import calls_function, may_raise
+from hosting.engine.skipping import calls_function, may_raise
 from reliable_rx import operators as ops
 from reliable_rx.errors import QueryRefused
 from reliable_rx.limits import Limits
-from reliable_rx.operator import Linear, Operator
-from reliable_rx.parameters import frozen
-from reliable_rx.plan import Plan
-from reliable_rx.query import apply, parameters
+from reliable_rx.operators.contract.operator import Linear, Operator
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.query.query import apply, parameters
+from reliable_rx.runtime.plan import Plan
 from reliable_rx.testing import hostile
 
 N: Any = rx.source("n")

@@ -17,7 +17,7 @@ from lanes import crossed
 from checkpoint import MemoryStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
 from hosting.app import App, sink_at
-from reliable_rx.signatures import signature_of
+from reliable_rx.operators.contract.signatures import signature_of
 
 NAMES = "abcdefg"
 

@@ -15,11 +15,11 @@ from test_map_async import WAIT_S, same
 from test_map_async_hosted import echo, values_of
 
 import reliable_rx as rx
-import reliable_rx.loop
+import reliable_rx.unhosted.loop
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx.errors import AnswerRefused
-from reliable_rx.loop import LoopThread
+from reliable_rx.unhosted.loop import LoopThread
 
 COUNT = 6
 AT = 3
@@ -380,7 +380,7 @@ def test_a_call_that_does_not_end_is_answered_for(
     make: Callable[[], Awaitable[Any]], policy: str, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind its limit it is cancelled, and one that ignores it is waited for no longer than it may clean up."""
-    monkeypatch.setattr(reliable_rx.loop, "CANCEL_S", 0.01)
+    monkeypatch.setattr(reliable_rx.unhosted.loop, "CANCEL_S", 0.01)
     monkeypatch.setattr(RELEASED, "now", False)
     run = Run(make, policy, 0.05)
     run.check_failed(policy, error)

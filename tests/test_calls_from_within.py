@@ -13,9 +13,9 @@ from test_every_method import EVALUATOR, PUSHED, STREAM, SUBSCRIPTION, Observer
 import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
+from hosting.edges.egress import Stream
 from hosting.sources.pushed import PushedStream
-from hosting.stream import Stream
-from hosting.subscription import Subscription
+from hosting.subscriptions.subscription import Subscription
 from reliable_rx.errors import ReliableRxError, TooLate
 
 VALUES = [1, 2, 3, 4]

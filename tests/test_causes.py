@@ -13,9 +13,9 @@ from postgres_server import PostgresServer
 import reliable_rx as rx
 from checkpoint import MemoryStore, PostgresStore, SqliteStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
-from hosting.causes import readers_of
 from hosting.cli import main
-from hosting.incidents import Incident
+from hosting.reports.causes import readers_of
+from hosting.reports.incidents import Incident
 from hosting.sources.faults import Error, FaultySource
 from reliable_rx.errors import SourceFailed
 

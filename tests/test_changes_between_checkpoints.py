@@ -11,7 +11,7 @@ from lanes import Lane, every
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import QueryEvaluator
-from reliable_rx.query import Query
+from reliable_rx.query.query import Query
 
 N: Any = rx.source("n")
 QUERIES: dict[str, Query[Any]] = {

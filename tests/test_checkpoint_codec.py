@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from lanes import left_to_commits, sample_of
 
 from checkpoint import decode, digest, encode
-from checkpoint.plain import plain
+from checkpoint.format.plain import plain
 from reliable_rx.errors import LimitExceeded
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoint import KeyRing, seal, unseal
-from checkpoint.envelope import FORMAT, MAGIC
+from checkpoint.format.envelope import FORMAT, MAGIC
 from reliable_rx.errors import CheckpointRefused
 
 KEYS = KeyRing(b"k" * 32)

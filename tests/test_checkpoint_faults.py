@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from lanes import left_to_commits
 
-from checkpoint.envelope import KeyRing
-from checkpoint.files import create_durably, read_or_create
-from checkpoint.sqlite import SqliteStore
-from checkpoint.sqlite_parts import make_files
-from reliable_rx.probes import ARMED, probe
+from checkpoint.format.envelope import KeyRing
+from checkpoint.sqlite.files import create_durably, read_or_create
+from checkpoint.sqlite.parts import make_files
+from checkpoint.sqlite.store import SqliteStore
+from reliable_rx.failpoints import ARMED, probe
 from reliable_rx.testing.faults import (
     SimulatedDisk,
     arm,
@@ -129,7 +129,7 @@ def test_full_disks_and_counting() -> None:
 
 
 PROGRAM = """
-from reliable_rx.probes import probe
+from reliable_rx.failpoints import probe
 from reliable_rx.testing.faults import arm_from_environment
 arm_from_environment()
 for number in range(5):

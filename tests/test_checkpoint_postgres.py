@@ -20,8 +20,9 @@ from conditions import until
 from postgres_server import PostgresServer
 from postgres_worlds import Place
 
-from checkpoint import Checkpoint, KeyRing, PostgresStore, Store, postgres_connections
-from checkpoint.postgres_connections import Connections
+from checkpoint import Checkpoint, KeyRing, PostgresStore, Store
+from checkpoint.postgres import connections as postgres_connections
+from checkpoint.postgres.connections import Connections
 from checkpoint.store import Kind
 from reliable_rx.errors import CheckpointRefused, LeaseLost, StoreOwned, StoreUnavailable
 from reliable_rx.testing.faults import arm
@@ -216,7 +217,7 @@ def cut(backend: int) -> None:
     """Shut the socket of the connection that *backend* serves, as a broken network would."""
     import socket
 
-    from checkpoint import postgres_connections
+    from checkpoint.postgres import connections as postgres_connections
 
     (connection,) = [
         each for each in postgres_connections._OPEN if not each.closed and each.info.backend_pid == backend

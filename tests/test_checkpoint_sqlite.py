@@ -19,8 +19,8 @@ from checkpoint_writer import check_written
 from forked import Forked, script
 
 from checkpoint import Checkpoint, SqliteStore, Store
-from checkpoint.database import Database
-from checkpoint.files import DirectoryLock
+from checkpoint.sqlite.database import Database
+from checkpoint.sqlite.files import DirectoryLock
 from reliable_rx.errors import StoreOwned, StoreUnavailable
 from reliable_rx.testing.faults import arm
 

@@ -14,11 +14,11 @@ from lanes import at_each_commit, every
 from postgres_server import PostgresServer
 
 from checkpoint import KeyRing, MemoryStore, Segment, SqliteReader, SqliteStore, Store, StoreReader
-from checkpoint.postgres import PostgresReader, PostgresStore
-from checkpoint.postgres_connections import Connections
-from checkpoint.postgres_owner import Presence
-from checkpoint.postgres_schema import make
-from checkpoint.sealed import Write
+from checkpoint.postgres.connections import Connections
+from checkpoint.postgres.owner import Presence
+from checkpoint.postgres.schema import make
+from checkpoint.postgres.store import PostgresReader, PostgresStore
+from checkpoint.sealed_log.store import Write
 from reliable_rx.errors import ReliableRxError, StoreUnavailable
 from reliable_rx.testing.stores import STORE_CHECKS, check_store
 

@@ -14,7 +14,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from checkpoint.store import Checkpoint, GenerationInfo
 from hosting import ListSource, QueryEvaluator, SqliteTableSink
-from hosting.stored_outputs import stored_segments
+from hosting.edges.stored_outputs import stored_segments
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.testing.faults import arm
 

@@ -25,7 +25,7 @@ from test_taken_over import Interpreters
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator, event_time
-from hosting.reopening import WAITED
+from hosting.engine.reopening import WAITED
 from reliable_rx.errors import CheckpointRefused, QueryRefused
 
 MODULE = "classes_that_do_not_fit"

@@ -27,7 +27,14 @@ class Interrupts:
 sys.meta_path.insert(0, Interrupts())
 sys.argv = ["reliable-rx", "--version"]
 """
-MOMENTS = ["reactivex", "hosting", "hosting.evaluator", "hosting.cli", "hosting.cli.run", "hosting.cli.command"]
+MOMENTS = [
+    "reactivex",
+    "hosting",
+    "hosting.evaluator.evaluator",
+    "hosting.cli",
+    "hosting.cli.run",
+    "hosting.cli.command",
+]
 
 
 def entry() -> tuple[str, str]:

@@ -20,16 +20,16 @@ from postgres_server import PostgresServer
 
 import reliable_rx as rx
 from checkpoint import PostgresStore, SqliteStore
-from checkpoint.codec import decode_data
-from checkpoint.postgres_copy import COPY
+from checkpoint.format.codec import decode_data
+from checkpoint.postgres.copy import COPY
 from checkpoint.store import Store, StoreReader
 from hosting import App, ListSource
 from hosting.cli.command import main, parser
 from hosting.cli.inspect_store import tops
-from hosting.records import read_records
+from hosting.engine.records import read_records
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.rows import Loader
+from reliable_rx.runtime.rows import Loader
 from reliable_rx.testing.steps import add
 
 APP = f"{__name__}:app"

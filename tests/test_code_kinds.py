@@ -18,8 +18,8 @@ from lanes import crossed, every, every_of
 from test_code_changes import EXPECTED, run
 
 from checkpoint import MemoryStore
-from checkpoint.by_value import encode_query
-from checkpoint.codec import decode
+from checkpoint.format.by_value import encode_query
+from checkpoint.format.codec import decode
 from reliable_rx import Query
 from reliable_rx.errors import NondeterminismDetected
 

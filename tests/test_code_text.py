@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import reliable_rx as rx
-from hosting import code_text
+from hosting.engine import code_text
 
 
 def test_texts_that_are_known_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from cli_process import cli, running, stop, wait_for, write
 
 import reliable_rx as rx
 from hosting import App, ListSource
-from hosting.companions import CompanionFigures, Companions
+from hosting.evaluator.sidecars import CompanionFigures, Companions
 from hosting.partitioned.sections import sections_of
 from reliable_rx.errors import QueryRefused
 
@@ -18,9 +18,9 @@ FILLED = """
 import threading
 import pyarrow as pa
 from hosting import App, JsonLinesSink
-from hosting.companions import CompanionFigures
+from hosting.evaluator.sidecars import CompanionFigures
 from spark_bridge import MicroBatchSource
-from spark_bridge.log import append
+from spark_bridge.micro_batch_log import append
 
 BATCHES = {batches}
 app = App(checkpoint_interval_s=0.1)

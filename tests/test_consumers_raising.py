@@ -13,8 +13,8 @@ from lanes import crossed
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, Deliveries, Delivering, ListSource, QueryEvaluator, Verdict
-from hosting.consumers import ONCE, Resume, Retry
-from hosting.subscription import Subscription
+from hosting.subscriptions.consumers import ONCE, Resume, Retry
+from hosting.subscriptions.subscription import Subscription
 from reliable_rx.testing.hostile_odd import ClasslessError, NeverAskedError
 
 

@@ -13,14 +13,14 @@ from reactivex.scheduler import ImmediateScheduler
 from reactivex.subject import Subject
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
-from hosting.snapshot import copy_of
-from hosting.turn import Events, Output, Tick
+from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import copy_of
+from hosting.engine.turns import Events, Output, Tick
 from reliable_rx import operators as ops
 from reliable_rx.creation.pacing import PORTION
 from reliable_rx.errors import LimitExceeded, QueryRefused
 from reliable_rx.limits import Limits
-from reliable_rx.operators.inner import at_once
+from reliable_rx.operators.flatten import at_once
 
 NOW = ImmediateScheduler.singleton()
 

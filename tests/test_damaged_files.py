@@ -22,12 +22,12 @@ from lanes import at_each_commit, crossed, every, every_of, left_to_commits
 
 import reliable_rx as rx
 from checkpoint import KeyRing, SqliteStore
-from checkpoint.envelope import SEAL_BYTES, seal
-from checkpoint.salvage import Unreadable
-from checkpoint.sealed_rows import TABLES, check_keys
+from checkpoint.format.envelope import SEAL_BYTES, seal
+from checkpoint.format.salvage import Unreadable
+from checkpoint.sealed_log.rows import TABLES, check_keys
 from hosting import App, ListSource
 from hosting.cli.command import main
-from hosting.repair import span
+from hosting.repair.repair import span
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused
 

@@ -13,10 +13,11 @@ from conditions import until
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
-from hosting import QueryEvaluator, hang_watch
+from hosting import QueryEvaluator
+from hosting.reports import hang_watch
+from hosting.reports.status_file import read_status
 from hosting.sources import ListSource
 from hosting.sources.pushed import PushedStream
-from hosting.status_file import read_status
 from reliable_rx.errors import InternalError, ReliableRxError, SourceFailed, TooLate
 
 Break = Callable[[QueryEvaluator], None]

@@ -10,9 +10,9 @@ import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.salvage import Unreadable
+from checkpoint.format.salvage import Unreadable
 from hosting import CallbackSink, JsonLinesSink, ListSource, QueryEvaluator
-from hosting.lost_outputs import lost_outputs
+from hosting.repair.lost_outputs import lost_outputs
 from reliable_rx import PositionUnavailable, StoreUnavailable
 from reliable_rx import operators as ops
 from reliable_rx.testing.faults import arm, raise_

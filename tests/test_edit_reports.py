@@ -16,10 +16,10 @@ from every_case import CASES, lanes
 
 import reliable_rx as rx
 from hosting import QueryEngine
-from hosting.standing import RUNNING
-from hosting.turn import Events
+from hosting.engine.hosted_query import RUNNING
+from hosting.engine.turns import Events
 from reliable_rx import operators as ops
-from reliable_rx.rows import Report
+from reliable_rx.runtime.rows import Report
 from reliable_rx.testing import parse_marbles
 from reliable_rx.testing.hosted import HostedRun
 from reliable_rx.testing.oracle import comparable

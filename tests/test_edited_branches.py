@@ -12,10 +12,10 @@ from lanes import crossed, every_of
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import QueryEvaluator
-from hosting.standing import RUNNING, Standing
+from hosting.engine.hosted_query import RUNNING, Standing
 from reliable_rx.operators.hubs import Hub
-from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.query import HubLeaf
+from reliable_rx.query.query import HubLeaf
+from reliable_rx.runtime.plan import Plan, PlanNode
 
 SOURCES = ("a", "b", "c")
 WAYS = ("live", "behind a stop", "behind a kill")

@@ -13,11 +13,13 @@ import pytest
 from lanes import crossed
 
 import reliable_rx as rx
-from checkpoint import MemoryStore, codec, met_classes, plain
-from checkpoint.codec import digest, encode
-from checkpoint.met_classes import MetClasses
-from hosting import ListSource, QueryEvaluator, class_versions
-from hosting.class_versions import ClassVersions
+from checkpoint import MemoryStore
+from checkpoint.format import codec, met_classes, plain
+from checkpoint.format.codec import digest, encode
+from checkpoint.format.met_classes import MetClasses
+from hosting import ListSource, QueryEvaluator
+from hosting.evaluator import class_versions
+from hosting.evaluator.class_versions import ClassVersions
 from reliable_rx.errors import NondeterminismDetected, ReliableRxError, StoreUnavailable
 
 MODULE = "cells_of_test_edited_classes"

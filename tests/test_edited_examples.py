@@ -13,9 +13,9 @@ from edited_world import WAYS, Played, play
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator, event_time
-from reliable_rx.operator import Context, Linear, Stage
-from reliable_rx.parameters import frozen
-from reliable_rx.query import apply
+from reliable_rx.operators.contract.operator import Context, Linear, Stage
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.query.query import apply
 
 a, b, c = rx.source("a"), rx.source("b"), rx.source("c")
 IN_EACH_WAY = pytest.mark.parametrize("way", [way for way in WAYS if way != "behind a kill"])

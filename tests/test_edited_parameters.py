@@ -19,8 +19,8 @@ from edited_world import SOURCES, WAYS, Played, Step, alone, play, replayed
 from lanes import every_of
 
 import reliable_rx as rx
-from reliable_rx.operator import Operator, Stage
-from reliable_rx.query import walk
+from reliable_rx.operators.contract.operator import Operator, Stage
+from reliable_rx.query.query import walk
 
 FEW, MANY = 14, 42
 

@@ -74,7 +74,7 @@ def test_a_kill_behind_an_edit_finds_a_state_of_one_turn(
     query: str, clocked: bool, batch: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever the edit falls in the checkpoint, and the kill behind it, every event is in one result, once."""
-    monkeypatch.setattr("hosting.checkpointer.SLICE_ROWS", rows)
+    monkeypatch.setattr("hosting.evaluator.checkpointer.SLICE_ROWS", rows)
     if query == "windows of time":
         clocked = True
     for first in range(4):

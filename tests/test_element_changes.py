@@ -19,11 +19,11 @@ from test_interpreters import HERE, App, interpreters, links  # noqa: F401 - a f
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.incidents import Incident
-from reliable_rx.element_changes import changes_of
-from reliable_rx.operator import Operator
-from reliable_rx.plan import Plan
-from reliable_rx.shared_elements import GIVEN, changed_elements
+from hosting.reports.incidents import Incident
+from reliable_rx.functions.element_changes import changes_of
+from reliable_rx.functions.shared_elements import GIVEN, changed_elements
+from reliable_rx.operators.contract.operator import Operator
+from reliable_rx.runtime.plan import Plan
 
 PROCESS = Path(__file__).parent / "changed_process.py"
 n = rx.source("n")

@@ -11,7 +11,7 @@ import pytest
 
 import hosting
 import reliable_rx as rx
-from reliable_rx.elsewhere import ELSEWHERE, table
+from reliable_rx.query.other_names import ELSEWHERE, table
 
 NAMES = [(name, here) for here, others in ELSEWHERE.items() for names in others.values() for name in names]
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "choose-operators.md"

@@ -9,9 +9,9 @@ from every_case import CASES
 from lanes import sample_of
 
 import reliable_rx as rx
-from checkpoint.codec import decode, encode
+from checkpoint.format.codec import decode, encode
 from reliable_rx import operators as ops
-from reliable_rx.identity import content_hash
+from reliable_rx.query.identity import content_hash
 
 
 class Threshold:

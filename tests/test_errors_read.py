@@ -13,7 +13,7 @@ from lanes import every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.stored_errors import before
+from checkpoint.format.stored_errors import before
 from hosting import ListSource, QueryEvaluator
 from hosting.sources import Error, FaultySource
 from reliable_rx.errors import StoredError, text_of

@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from lanes import share_of
 
 import reliable_rx as rx
-from hosting import checkpointer
+from hosting.evaluator import checkpointer
 from reliable_rx.errors import QueryRefused
-from reliable_rx.probes import ARMED
+from reliable_rx.failpoints import ARMED
 from reliable_rx.testing.faults import nth
 from reliable_rx.testing.recipes import recipes
 

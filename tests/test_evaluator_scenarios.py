@@ -24,8 +24,8 @@ from reliable_rx.errors import (
     StoreOwned,
     StoreUnavailable,
 )
-from reliable_rx.operator import Linear
-from reliable_rx.query import apply
+from reliable_rx.operators.contract.operator import Linear
+from reliable_rx.query.query import apply
 from reliable_rx.testing import check_ledger
 from reliable_rx.testing.faults import arm, disk_full
 

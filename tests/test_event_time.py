@@ -11,14 +11,15 @@ from lanes import at_each_commit
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.codec import decode, encode
-from hosting import App, CallbackSink, LateEvent, ListSource, QueryEngine, QueryEvaluator, event_time, stored_clocks
-from hosting.own_clocks import is_timeless
-from hosting.snapshot import Snapshot, copy_of, load
-from hosting.turn import Dispose, Events, Output, Resume, Turn
+from checkpoint.format.codec import decode, encode
+from hosting import App, CallbackSink, LateEvent, ListSource, QueryEngine, QueryEvaluator, event_time
+from hosting.engine.event_time import stored as stored_clocks
+from hosting.engine.event_time.validation import is_timeless
+from hosting.engine.snapshot import Snapshot, copy_of, load
+from hosting.engine.turns import Dispose, Events, Output, Resume, Turn
 from reliable_rx.errors import LimitExceeded, QueryRefused
-from reliable_rx.plan import Plan
-from reliable_rx.query import as_query
+from reliable_rx.query.query import as_query
+from reliable_rx.runtime.plan import Plan
 from reliable_rx.testing.marbles import NEXT
 from reliable_rx.testing.virtual_time import run_plain
 from tests.event_time_model import IDLE_S, Letter, Model, turns, words

@@ -24,9 +24,9 @@ import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import App, CallbackSink, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
 from hosting.app import Pushed
+from hosting.edges.egress import Stream
 from hosting.sources.pushed import PushedStream
-from hosting.stream import Stream
-from hosting.subscription import Subscription
+from hosting.subscriptions.subscription import Subscription
 from reliable_rx.errors import InternalError, ReliableRxError, TooLate
 from reliable_rx.reliable import Origin
 

@@ -57,7 +57,7 @@ from hosting.sources.shared_partition import SharedReader
 from reliable_rx.errors import ReliableRxError
 from reliable_rx.reliable import DeadLetter, Origin
 from spark_bridge import MicroBatchSink, MicroBatchSource
-from spark_bridge.log import append
+from spark_bridge.micro_batch_log import append
 
 sys.path.insert(0, str(Path(__file__).with_name("kafka")))
 
@@ -718,7 +718,7 @@ def test_every_method_in_every_state(name: str, origin: str, tmp_path: Path) -> 
 
 PACKAGES = (
     "reliable_rx", "hosting", "hosting.sources", "hosting.sinks", "hosting.partitioned", "hosting.bulk",
-    "checkpoint", "checkpoint.offsets", "spark_bridge", "spark_bridge.keyed", "spark_bridge.log",
+    "checkpoint", "checkpoint.offsets", "spark_bridge", "spark_bridge.keyed", "spark_bridge.micro_batch_log",
 )  # fmt: skip
 STATELESS = {
     "Query": "a frozen tree; nothing runs",

@@ -18,17 +18,17 @@ from lanes import every_of, left_to_commits
 
 import reliable_rx as rx
 from checkpoint import Checkpoint, SqliteStore
-from checkpoint.exchange import begin, commit, is_unfinished
-from checkpoint.files import RealDisk
-from checkpoint.leaf_pages import leaf_rows
-from checkpoint.mended_log import MendedLog, corrected
-from checkpoint.rescue import mend
-from checkpoint.sqlite import key_from_file
-from checkpoint.write_ahead import Order, checksum, log_beside
+from checkpoint.sqlite.exchange import begin, commit, is_unfinished
+from checkpoint.sqlite.files import RealDisk
+from checkpoint.sqlite.leaf_pages import leaf_rows
+from checkpoint.sqlite.mended_log import MendedLog, corrected
+from checkpoint.sqlite.rescue import mend
+from checkpoint.sqlite.store import key_from_file
+from checkpoint.sqlite.write_ahead import Order, checksum, log_beside
 from hosting import App
 from hosting.cli.command import main
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
-from reliable_rx.probes import ARMED
+from reliable_rx.failpoints import ARMED
 
 PARTS = ("checkpoint", "journal", "log")
 COMMITS = 12

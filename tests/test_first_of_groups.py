@@ -16,8 +16,8 @@ from reactivex.subject import Subject
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.engine import QueryEngine
-from hosting.turn import Events
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Events
 from reliable_rx import operators as ops
 from reliable_rx.testing import HOSTED, RUNNERS, hot_sources, parse_marbles, run_plain
 from reliable_rx.testing.marbles import COMPLETED, NEXT, Timed

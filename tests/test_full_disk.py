@@ -21,7 +21,7 @@ from hosting.partitioned.sqlite_registry import SqliteRegistry
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition
 from hosting.sinks import line_recovery
 from reliable_rx.errors import ReliableRxError, StoreUnavailable
-from spark_bridge.log.disk import RealLogDisk
+from spark_bridge.micro_batch_log.disk import RealLogDisk
 
 TRIES = 12
 

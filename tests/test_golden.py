@@ -17,15 +17,15 @@ from golden import make
 from golden_scenes import Run, counted_tokens, matters, rows_of, scene, unsealed
 from lanes import every
 
-import hosting.snapshot
-from checkpoint import envelope
-from reliable_rx import rows
+import hosting.engine.snapshot
+from checkpoint.format import envelope
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.operator import Linear, Operator
 from reliable_rx.operators.aggregate import Average
-from reliable_rx.operators.linear import Scan
-from reliable_rx.operators.time import Debounce
-from reliable_rx.parameters import state_fields
+from reliable_rx.operators.contract.operator import Linear, Operator
+from reliable_rx.operators.contract.parameters import state_fields
+from reliable_rx.operators.filtering import Scan
+from reliable_rx.operators.timing import Debounce
+from reliable_rx.runtime import rows
 
 FOLDER = Path(__file__).parent / "golden"
 FILES = sorted(FOLDER.glob("format_*/*.json"))
@@ -193,12 +193,12 @@ def a_row_of_another_shape(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_record_of_another_shape(patch: pytest.MonkeyPatch) -> None:
-    load_top = hosting.snapshot.load_top
+    load_top = hosting.engine.snapshot.load_top
 
     def other(engine: Any, loader: Any, name: str, row: Any) -> None:
         load_top(engine, loader, name, (*row[:3], row[3] + 1, *row[4:]))
 
-    patch.setattr(hosting.snapshot, "load_top", other)
+    patch.setattr(hosting.engine.snapshot, "load_top", other)
 
 
 def a_header_of_another_shape(patch: pytest.MonkeyPatch) -> None:

@@ -16,12 +16,13 @@ from lanes import left_to_commits
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
-from hosting import App, JsonLinesSink, QueryEvaluator, hang_watch, lasting, loop_reports
+from hosting import App, JsonLinesSink, QueryEvaluator
 from hosting.cli import mend
 from hosting.cli.command import main
-from hosting.hang_watch import HangWatch
+from hosting.reports import hang_watch, lasting, loop_reports
+from hosting.reports.hang_watch import HangWatch
+from hosting.reports.status_file import read_status
 from hosting.sources import ListSource
-from hosting.status_file import read_status
 from reliable_rx.errors import SourceFailed
 
 

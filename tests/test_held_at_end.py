@@ -16,12 +16,13 @@ from reactivex.subject import Subject
 
 import reliable_rx as ours
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator, endless, event_time
+from hosting import ListSource, QueryEvaluator, event_time
+from hosting.engine import endless
 from reliable_rx import operators as our_ops
-from reliable_rx.instance import Instance
-from reliable_rx.operator import Context, Stage
-from reliable_rx.parameters import frozen
-from reliable_rx.query import apply
+from reliable_rx.operators.contract.operator import Context, Stage
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.query.query import apply
+from reliable_rx.runtime.instance import Instance
 
 Step = Callable[[Any, Any], Any]
 EVENTS = (1.0, 2.0, 3.5)
@@ -218,7 +219,7 @@ class Ticks(Stage, name="ticks of a test's own"):
 @pytest.mark.parametrize("own_clock", [True, False], ids=["of the query", "of the evaluator"])
 def test_who_does_not_say_that_it_goes_on_for_ever_fails(own_clock: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is stopped, and seen; so is nothing that ends, however long it takes."""
-    for module in ("hosting.endless", "hosting.idling"):
+    for module in ("hosting.engine.endless", "hosting.evaluator.wakeups"):
         monkeypatch.setattr(f"{module}.MOVES_MAX", 5_000)
     n: Any = ours.source("n")
     clock = event_time(lambda x: x) if own_clock else None

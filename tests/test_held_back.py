@@ -9,8 +9,8 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.held_back import HELD_S, HeldBackWatch
-from hosting.incidents import Incidents
+from hosting.reports.held_back import HELD_S, HeldBackWatch
+from hosting.reports.incidents import Incidents
 from hosting.sources.faults import FaultySource, Stall
 
 

@@ -11,7 +11,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import Deliveries, ListSource, QueryEvaluator, StreamSource
 from hosting.cli.command import main
-from hosting.holders import ABSENT_S
+from hosting.edges.holders import ABSENT_S
 from hosting.sinks import CallbackSink
 from reliable_rx.errors import StoreUnavailable
 

@@ -13,10 +13,12 @@ from lanes import examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator, event_clock, time_moves
-from hosting.host_clock import TOLERANCE_S, HostClock
-from hosting.incidents import Incidents
-from hosting.turn import Resume
+from hosting import ListSource, QueryEvaluator
+from hosting.engine import time_moves
+from hosting.engine.event_time import runtime as event_clock
+from hosting.engine.turns import Resume
+from hosting.evaluator.host_clock import TOLERANCE_S, HostClock
+from hosting.reports.incidents import Incidents
 from reliable_rx.event_time import event_time
 
 HOUR, CENTURY = 3600.0, 100 * 365.25 * 86_400

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from lanes import at_each_commit, share_of
 
-from checkpoint.codec import decode, digest, encode
-from checkpoint.plain import shown
-from hosting.snapshot import only_atoms
+from checkpoint.format.codec import decode, digest, encode
+from checkpoint.format.plain import shown
+from hosting.engine.snapshot import only_atoms
 from reliable_rx.class_of import is_a, is_odd
 from reliable_rx.errors import described, text_of, type_of
 from reliable_rx.testing import check_query, hostile

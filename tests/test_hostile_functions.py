@@ -26,7 +26,7 @@ from hosting import (
     SqliteTableSink,
     Verdict,
 )
-from hosting.consumers import Retry
+from hosting.subscriptions.consumers import Retry
 from reliable_rx.testing.hostile import FUNCTIONS, Hostile
 
 COUNT = 10

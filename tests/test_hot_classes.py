@@ -21,12 +21,12 @@ from every_case import CASES, lanes
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.stream import Stream
+from hosting.edges.egress import Stream
 from reliable_rx import operators as ops
-from reliable_rx.operator import Operator
+from reliable_rx.operators.contract.operator import Operator
 from reliable_rx.operators.hubs import Hub
-from reliable_rx.operators.project import Map
-from reliable_rx.query import Inner, Query, walk
+from reliable_rx.operators.mapping import Map
+from reliable_rx.query.query import Inner, Query, walk
 
 EVENTS = 200
 

@@ -7,7 +7,7 @@ import operator
 import pytest
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
+from hosting.engine.engine import QueryEngine
 
 
 @pytest.mark.parametrize("function", [str.upper, len, "a b".split, operator.itemgetter(0), str])

@@ -17,11 +17,13 @@ from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.by_value import encode_query
-from checkpoint.codec import decode
+from checkpoint.format.by_value import encode_query
+from checkpoint.format.codec import decode
 from hosting import ListSource, QueryEvaluator
-from reliable_rx import held, plain_tables, text
 from reliable_rx.errors import QueryRefused
+from reliable_rx.functions import plain_tables
+from reliable_rx.query import canonical_text as text
+from reliable_rx.query import held
 
 
 class Scale:

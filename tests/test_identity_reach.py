@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from checkpoint.by_value import encode_query
-from checkpoint.codec import decode
-from reliable_rx.identity import REACHES
-from reliable_rx.reach import is_constant
+from checkpoint.format.by_value import encode_query
+from checkpoint.format.codec import decode
+from reliable_rx.functions.reach import is_constant
+from reliable_rx.query.identity import REACHES
 
 APP = """
 import enum, json, math, re

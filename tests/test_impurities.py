@@ -19,7 +19,9 @@ import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator, mutations, observing
+from hosting import ListSource, QueryEvaluator
+from hosting.admission import mutations
+from hosting.reports import observing
 
 N: Any = rx.source("n")
 SEEDED = random.Random(7)

@@ -13,8 +13,8 @@ from lanes import left_to_commits
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.flapping import KEPT_MAX, REPEAT_S
-from hosting.incidents import OPEN_MAX, Incidents
+from hosting.reports.flapping import KEPT_MAX, REPEAT_S
+from hosting.reports.incidents import OPEN_MAX, Incidents
 
 
 class Stubborn(Exception):

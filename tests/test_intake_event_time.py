@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hosting.intake import Intake
+from hosting.edges.ingress import Intake
 from hosting.sources import ListSource
 from reliable_rx.reliable import Listing
 

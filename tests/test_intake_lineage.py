@@ -20,7 +20,7 @@ from lanes import examples
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import GeneratorSource, ListSource, QueryEvaluator
-from hosting.intake import LISTING_S
+from hosting.edges.ingress import LISTING_S
 from hosting.sources import Base, Error, Merge, Split
 from hosting.sources.script import Change
 from reliable_rx import SourceFailed

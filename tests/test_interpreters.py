@@ -350,8 +350,8 @@ def test_a_query_that_was_not_mended_stays_failed_under_another_python(app: App,
 
 TREES = """
 import json, sys
-from hosting.code_text import INLINED, _described, _nodes_in
-from reliable_rx.code_digest import joined
+from hosting.engine.code_text import INLINED, _described, _nodes_in
+from reliable_rx.functions.code_digest import joined
 found = {}
 for path in sys.argv[1:]:
     for (name, _), nodes in _nodes_in(open(path).read(), path).items():

@@ -13,7 +13,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from reliable_rx.element_changes import changes_of
+from reliable_rx.functions.element_changes import changes_of
 
 sample = Random(1).sample
 ARGUMENTS = [each + how for each in "abcd" for how in ("", "[0]", "[1]", ".x")]

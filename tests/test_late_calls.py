@@ -11,7 +11,9 @@ from conditions import until
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator, calls, reporting
+from hosting import ListSource, QueryEvaluator
+from hosting.evaluator import call_executor as calls
+from hosting.reports import reporter as reporting
 
 LONG_S = 3600.0
 ANSWERED = threading.Event()

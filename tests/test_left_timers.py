@@ -6,9 +6,9 @@ from collections import deque
 from typing import Any
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
-from hosting.timers import Clock, Ordering
-from hosting.turn import Events
+from hosting.engine.engine import QueryEngine
+from hosting.engine.timers import Clock, Ordering
+from hosting.engine.turns import Events
 
 
 def test_timers_of_one_number_are_not_compared_further() -> None:

@@ -12,8 +12,8 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import ListSource, QueryEvaluator
-from hosting.looking import Looking
-from hosting.status_file import read_status
+from hosting.evaluator.looking import Looking
+from hosting.reports.status_file import read_status
 
 HANGS_S = 60.0
 

@@ -18,8 +18,8 @@ from damaged_world import WORLDS, World, check, hosting, in_files
 from lanes import every, every_of
 
 from checkpoint import SqliteStore
-from checkpoint.database import is_lost
-from checkpoint.write_ahead import log_beside
+from checkpoint.sqlite.database import is_lost
+from checkpoint.sqlite.write_ahead import log_beside
 from hosting.cli.command import main
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lanes import crossed, every, examples
 
-import checkpoint.plain
-import checkpoint.shared_parts
+import checkpoint.format.plain
+import checkpoint.format.shared_parts
 import reliable_rx as rx
 from checkpoint import SqliteStore
-from checkpoint.codec import digest
+from checkpoint.format.codec import digest
 from hosting import ListSource, QueryEvaluator
 
 
@@ -90,8 +90,8 @@ VALUES = st.recursive(
 @given(st.lists(VALUES, max_size=3), st.lists(VALUES, max_size=3), st.sampled_from([0, 4, 10**6]))
 def test_what_is_shared_makes_no_difference(some: list[Any], others: list[Any], parts_max: int) -> None:
     """However many parts count as very many, digests are equal when values are, and not by what is one object."""
-    before = checkpoint.shared_parts.PARTS_MAX, checkpoint.shared_parts.STREAMED_MIN
-    checkpoint.shared_parts.PARTS_MAX, checkpoint.shared_parts.STREAMED_MIN = parts_max, 0
+    before = checkpoint.format.shared_parts.PARTS_MAX, checkpoint.format.shared_parts.STREAMED_MIN
+    checkpoint.format.shared_parts.PARTS_MAX, checkpoint.format.shared_parts.STREAMED_MIN = parts_max, 0
     try:
         apart = marshal.loads(marshal.dumps(some, 2))
         assert digest(some) == digest(apart)
@@ -100,7 +100,7 @@ def test_what_is_shared_makes_no_difference(some: list[Any], others: list[Any], 
         if not any(isinstance(each, frozenset) for each in some) and repr(some) != repr(others):
             assert not equal and digest(some) != digest(others)
     finally:
-        checkpoint.shared_parts.PARTS_MAX, checkpoint.shared_parts.STREAMED_MIN = before
+        checkpoint.format.shared_parts.PARTS_MAX, checkpoint.format.shared_parts.STREAMED_MIN = before
 
 
 def n() -> Any:

@@ -15,14 +15,14 @@ from reactivex.scheduler.eventloop import AsyncIOScheduler
 from reactivex.subject import Subject
 
 import reliable_rx as rx
-from checkpoint.codec import encode
-from hosting.engine import QueryEngine
-from hosting.snapshot import copy_of
-from hosting.turn import Answer, Dispose, Events, Output
+from checkpoint.format.codec import encode
+from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import copy_of
+from hosting.engine.turns import Answer, Dispose, Events, Output
 from reliable_rx import operators as ops
-from reliable_rx.calling import Call
 from reliable_rx.errors import AnswerRefused, LimitExceeded
-from reliable_rx.unhosted import rebuild_state
+from reliable_rx.runtime.calling import Call
+from reliable_rx.unhosted.subscribing import rebuild_state
 
 WAIT_S = 60.0
 

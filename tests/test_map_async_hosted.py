@@ -14,13 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from lanes import share_of
 from test_map_async import WAIT_S, Gate
 
-import hosting.calls
+import hosting.evaluator.call_executor
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.event_time import event_time
-from reliable_rx.probes import ARMED
+from reliable_rx.failpoints import ARMED
 from reliable_rx.testing.faults import disk_full
 
 POINTS = ("journal.before_commit", "journal.after_commit", "checkpoint.before_commit", "checkpoint.after_commit")
@@ -334,7 +334,7 @@ def test_an_orderly_stop_takes_the_answers_that_come_soon(gate: Gate) -> None:
 
 def test_a_stop_does_not_wait_for_ever(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that hangs is given up, cancelled, and made again after the restart."""
-    monkeypatch.setattr(hosting.calls, "GRACE_S", 0.01)
+    monkeypatch.setattr(hosting.evaluator.call_executor, "GRACE_S", 0.01)
     store = MemoryStore()
     query = rx.source("n").map_async(through_gate)
     running = Running(store, query, [1])

@@ -28,9 +28,9 @@ from lanes import crossed, every_of, examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.codec import decode, decode_data, encode
-from checkpoint.named_members import FieldsDiffer
-from checkpoint.salvage import Unreadable, salvage, unreadable_in
+from checkpoint.format.codec import decode, decode_data, encode
+from checkpoint.format.named_members import FieldsDiffer
+from checkpoint.format.salvage import Unreadable, salvage, unreadable_in
 from hosting import ListSource, QueryEvaluator
 from reliable_rx.errors import CheckpointRefused, StoredError
 

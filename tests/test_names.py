@@ -19,9 +19,9 @@ import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from checkpoint.offsets.memory import MemoryOffsets
 from hosting import App, CallbackSink, ListSource, QueryEvaluator, SharedSource
-from hosting.deliveries import Deliveries
 from hosting.partitioned.opening import open_group
 from hosting.partitioned.sections import sections_of
+from hosting.subscriptions.manager import Deliveries
 from reliable_rx import operators as ops
 from reliable_rx.errors import QueryRefused, SourceFailed
 from reliable_rx.event_time import event_time

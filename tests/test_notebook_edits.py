@@ -21,9 +21,9 @@ from lanes import crossed, every
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import CallbackSink, FileSource, ListSource, QueryEvaluator, event_time
-from hosting.watched_names import NAMES_A_ROUND
-from reliable_rx.contents import Content, content
-from reliable_rx.imports import is_own_module
+from hosting.engine.watched_names import NAMES_A_ROUND
+from reliable_rx.functions.contents import Content, content
+from reliable_rx.functions.imports import is_own_module
 
 HEAD = "import decimal, functools, operator, re, types, numpy, pandas, reliable_rx as rx"
 COMPOSE = "q = rx.source('n').map({}).scan(lambda a, x: a + x, 0)"
@@ -286,7 +286,7 @@ def test_what_is_told_of_a_class_whose_cell_alone_was_run_again_is_so(
     monkeypatch: pytest.MonkeyPatch, kind: str, ends: bool
 ) -> None:
     """`create` takes the value that a state keeps over while the kernel runs; behind that only `restart` helps."""
-    monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
+    monkeypatch.setattr("hosting.engine.watched_names.PAUSE", 0.0)
     monkeypatch.setitem(ALL, "class again", (RECORDS[kind], RECORDS[kind], ""))
     monkeypatch.setitem(globals(), "HEAD", f"{HEAD}, dataclasses, enum, typing")
     keeps = "q = rx.source('n').scan(lambda c, n: c or C(1), None).map(lambda c: type(c) is C)"
@@ -490,7 +490,7 @@ def test_many_queries_of_one_plan_are_compared_once(monkeypatch: pytest.MonkeyPa
         read.append(node)
         return content(node)
 
-    monkeypatch.setattr("hosting.plans.content", counted)
+    monkeypatch.setattr("hosting.engine.plans.content", counted)
     queries = {f"q{number}": vars(notebook.main)["q"] for number in range(100)}
     notebook.evaluator.create_many(queries)
     notebook.run()
@@ -525,7 +525,7 @@ def test_what_is_defined_anew_is_told_and_edits_nothing(
 @pytest.mark.parametrize("kind", [*KINDS, "class"])
 def test_what_means_again_what_it_meant_is_told_no_more(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Also by another object that is the same; of a class with `create`: its values are none of the one before."""
-    monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
+    monkeypatch.setattr("hosting.engine.watched_names.PAUSE", 0.0)
     notebook = Notebook(monkeypatch, kind)
     notebook.event()
     notebook.mend()
@@ -660,7 +660,7 @@ def test_queries_that_share_their_functions_are_told_of_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By the first that runs; one that was created again, or disposed of, gives its place to the next."""
-    monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
+    monkeypatch.setattr("hosting.engine.watched_names.PAUSE", 0.0)
     notebook = Notebook(monkeypatch, "function")
     notebook.evaluator.create_many({f"q{number}": vars(notebook.main)["q"] for number in range(50)})
     notebook.event()
@@ -704,7 +704,7 @@ def test_what_changes_all_the_time_is_told_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And edits nothing: such a number is to come as an event."""
-    monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
+    monkeypatch.setattr("hosting.engine.watched_names.PAUSE", 0.0)
     notebook = Notebook(monkeypatch, "number")
     for number in range(25):
         notebook.cell(f"RATE = {number + 10}")
@@ -718,7 +718,7 @@ def test_what_changes_all_the_time_is_told_once(
 
 def test_of_many_names_one_is_told_of_within_some_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where more names are watched than a round can, rounds are left out; all of them are watched."""
-    monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
+    monkeypatch.setattr("hosting.engine.watched_names.PAUSE", 0.0)
     notebook = Notebook(monkeypatch, "function")
     names = [f"h{number}" for number in range(3 * NAMES_A_ROUND)]
     for each in names:
@@ -779,7 +779,7 @@ def test_an_app_whose_globals_are_set_late_is_no_edited_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_killed: bool, is_early: bool
 ) -> None:
     """By a setup (behind the start, or before), a parse, a sink or lazily: no start edits it."""
-    monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
+    monkeypatch.setattr("hosting.engine.watched_names.PAUSE", 0.0)
     store, rows = MemoryStore(), tmp_path / "rows.jsonl"
     rows.touch()
     for start in range(4):
@@ -861,9 +861,9 @@ def test_what_takes_long_to_compare_is_not_compared_for_each_query(monkeypatch: 
         read.append(node)
         return content(node)
 
-    monkeypatch.setattr("hosting.plans.content", counted)
-    monkeypatch.setattr("hosting.plans.DEAR_S", -1.0)
-    monkeypatch.setattr("hosting.plans.DEAR_PAUSE", 1e9)
+    monkeypatch.setattr("hosting.engine.plans.content", counted)
+    monkeypatch.setattr("hosting.engine.plans.DEAR_S", -1.0)
+    monkeypatch.setattr("hosting.engine.plans.DEAR_PAUSE", 1e9)
     for number in range(20):
         notebook.evaluator.create(f"q{number}", vars(notebook.main)["q"])
     assert len(read) == 1

@@ -14,10 +14,10 @@ from test_sinks_policies import Refusing
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.codec import decode
-from checkpoint.stored_errors import plain_trace, trace_of
+from checkpoint.format.codec import decode
+from checkpoint.format.stored_errors import plain_trace, trace_of
 from hosting import CallbackSink, JsonLinesSink, ListSource, PushedStream, QueryEvaluator
-from hosting.calls import recorded
+from hosting.evaluator.call_executor import recorded
 from reliable_rx.class_of import is_a, path_of
 from reliable_rx.errors import AnswerRefused, SourceFailed
 from reliable_rx.testing.hostile_odd import ERRORS

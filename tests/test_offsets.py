@@ -33,7 +33,7 @@ import pytest
 from postgres_server import PostgresServer
 from postgres_worlds import Place
 
-from checkpoint.envelope import KeyRing
+from checkpoint.format.envelope import KeyRing
 from checkpoint.offsets import Committed, MemoryOffsets, PostgresOffsets, SqliteOffsets, lag, retire
 from checkpoint.offsets.log import PAGE
 from checkpoint.offsets.store import LeaseAuthority

@@ -17,17 +17,17 @@ from every_case import CASES, Case, lanes
 from reactivex.scheduler import VirtualTimeScheduler
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
-from hosting.turn import Events
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Events
 from reliable_rx import operators as ops
-from reliable_rx.instance import Instance
-from reliable_rx.operator import Linear
-from reliable_rx.operators.linear import WhereKey
+from reliable_rx.operators.contract.operator import Linear
+from reliable_rx.operators.contract.parameters import state_fields
+from reliable_rx.operators.filtering import WhereKey
 from reliable_rx.operators.zip_iterable import ZipWithIterator
-from reliable_rx.parameters import state_fields
-from reliable_rx.plan import Plan
-from reliable_rx.query import ForeignLeaf, Node, SourceLeaf, walk
-from reliable_rx.unhosted import PlainWorld
+from reliable_rx.query.query import ForeignLeaf, Node, SourceLeaf, walk
+from reliable_rx.runtime.instance import Instance
+from reliable_rx.runtime.plan import Plan
+from reliable_rx.unhosted.subscribing import PlainWorld
 
 Outcome = tuple[list[str], Any, Any, dict[str, Any]]  # what came out, how it ended, the error, the state
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
-from hosting.turn import Events, Tick
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Events, Tick
 from reliable_rx import operators as ops
 
 ONE = rx.Limits(windows_max=1, groups_max=1, distinct_keys_max=1, queue_items_max=1, list_items_max=1, inner_max=1)
@@ -115,7 +115,7 @@ def test_subject_mapper_is_refused_when_hosted() -> None:
 
 def rows(engine: QueryEngine) -> int:
     """Count what lies inside the standing query q."""
-    from reliable_rx.rows import units
+    from reliable_rx.runtime.rows import units
 
     return len(list(units(engine.standing["q"])))
 

@@ -16,7 +16,7 @@ from reactivex.scheduler import VirtualTimeScheduler
 
 import reliable_rx as rx
 from reliable_rx import operators as ops
-from reliable_rx.instance import Instance
+from reliable_rx.runtime.instance import Instance
 from reliable_rx.testing import Timed, hot_sources, small_streams
 
 

@@ -11,10 +11,10 @@ from reactivex.subject import Subject
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.engine import QueryEngine
-from hosting.turn import Dispose, Events
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Dispose, Events
 from reliable_rx import operators as ops
-from reliable_rx.query import Query
+from reliable_rx.query.query import Query
 
 seen: list[Any] = []
 """Where the effects of this module go: a plan that is saved and loaded again still finds it, by the module's name."""

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from every_case import CASES, lanes
 
-from reliable_rx.operator import Operator
-from reliable_rx.operators.project import Map
+from reliable_rx.operators.contract.operator import Operator
+from reliable_rx.operators.mapping import Map
 from reliable_rx.testing import HOSTED, RUNNERS, parse_marbles
 
 

@@ -10,7 +10,7 @@ import pytest
 from reactivex.scheduler import ImmediateScheduler, NewThreadScheduler
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
+from hosting.engine.engine import QueryEngine
 from reliable_rx import QueryRefused
 from reliable_rx import operators as ops
 

@@ -14,14 +14,14 @@ from test_operators_values import Touchy
 import reliable_rx as rx
 from reliable_rx import operators as ops
 from reliable_rx.errors import LimitExceeded
-from reliable_rx.instance import Instance
 from reliable_rx.limits import Limits
 from reliable_rx.operators.distinct import Distinct
-from reliable_rx.plan import Plan
-from reliable_rx.plan_keys import recognise
-from reliable_rx.query import ForeignLeaf, Node
-from reliable_rx.segments import bounded
-from reliable_rx.unhosted import PlainWorld, rebuild_state
+from reliable_rx.query.query import ForeignLeaf, Node
+from reliable_rx.runtime.instance import Instance
+from reliable_rx.runtime.plan import Plan
+from reliable_rx.runtime.plan_keys import recognise
+from reliable_rx.runtime.segments import bounded
+from reliable_rx.unhosted.subscribing import PlainWorld, rebuild_state
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,13 @@ from reactivex import operators as plain
 from reactivex.scheduler import VirtualTimeScheduler
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
-from hosting.snapshot import copy_of
-from hosting.turn import Events, Tick, Turn
+from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import copy_of
+from hosting.engine.turns import Events, Tick, Turn
 from reliable_rx import operators as ops
 from reliable_rx.creation.time import Timer
 from reliable_rx.errors import LimitExceeded, QueryRefused
-from reliable_rx.operators.time import WHOLE_S, in_microseconds
+from reliable_rx.operators.timing import WHOLE_S, in_microseconds
 
 Played = list[tuple[float, Any]]
 

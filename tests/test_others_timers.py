@@ -9,9 +9,9 @@ import pytest
 from lanes import every
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
-from hosting.snapshot import copy_of
-from hosting.turn import Events, Tick
+from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import copy_of
+from hosting.engine.turns import Events, Tick
 from reliable_rx import operators as ops
 from reliable_rx.testing.recipes import STEPS, Recipe
 from reliable_rx.testing.steps import Tools

@@ -18,9 +18,9 @@ import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import ListSource, QueryEvaluator
 from hosting.cli.command import main
-from hosting.late_partitions import AFTER_THE_END
+from hosting.edges.late_partitions import AFTER_THE_END
+from hosting.engine.turns import Expect
 from hosting.sources import FileSource
-from hosting.turn import Expect
 from reliable_rx.event_time import event_time
 from reliable_rx.reliable import Batch, Listing, Reader
 

@@ -11,9 +11,10 @@ from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator, journaling
+from hosting import ListSource, QueryEvaluator
+from hosting.engine.turns import Appear, Turn
+from hosting.evaluator import group_commit as journaling
 from hosting.sources import FileSource
-from hosting.turn import Appear, Turn
 from reliable_rx.errors import CheckpointRefused
 
 n, m = rx.source("n"), rx.source("m")

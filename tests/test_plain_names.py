@@ -13,7 +13,7 @@ from lanes import every
 from reactivex import operators as plain
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
+from hosting.engine.engine import QueryEngine
 from reliable_rx import QueryRefused
 from reliable_rx import operators as ops
 

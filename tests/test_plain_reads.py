@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_interpreters import interpreters
 
-from reliable_rx import plain_reads
+from reliable_rx.functions import plain_reads
 
 READ = (
     "out.append(T[x])", "out.append(x in T)", "out.append(T.get(x, 0))", "return [out.append(t) for t in T]",

@@ -14,10 +14,10 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.plan_names import content_in
+from hosting.engine.plan_names import content_in
 from reliable_rx import operators as ops
-from reliable_rx.contents import content
 from reliable_rx.event_time import clock_id
+from reliable_rx.functions.contents import content
 
 Make = Callable[[int], Any]
 
@@ -44,8 +44,8 @@ MAKES: dict[str, Make] = {
 
 @pytest.fixture(autouse=True)
 def _blind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hosting.plans.content", lambda node: content(node)._replace(digest="all the same"))
-    monkeypatch.setattr("hosting.plans.content_hash", lambda node: "all the same")
+    monkeypatch.setattr("hosting.engine.plans.content", lambda node: content(node)._replace(digest="all the same"))
+    monkeypatch.setattr("hosting.engine.plans.content_hash", lambda node: "all the same")
 
 
 def hosted(store: MemoryStore, count: int, queries: dict[str, Any], *, cleanly: bool) -> tuple[dict[str, Any], Any]:
@@ -147,7 +147,7 @@ def test_what_no_app_declares_runs_what_was_stored(cleanly: bool) -> None:
 @STOPS
 def test_no_query_runs_the_clock_of_another(cleanly: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two clocks that the hash takes for one stay two, also in the next process."""
-    monkeypatch.setattr("reliable_rx.identity.hash_of", lambda value: "all the same")
+    monkeypatch.setattr("reliable_rx.query.identity.hash_of", lambda value: "all the same")
     clock_id.cache_clear()
     store = MemoryStore()
     for count in (4, 8):

@@ -15,8 +15,8 @@ from lanes import every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.codec import encode
-from checkpoint.salvage import Unreadable
+from checkpoint.format.codec import encode
+from checkpoint.format.salvage import Unreadable
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused, QueryRefused, TooLate

@@ -13,7 +13,7 @@ from postgres_server import PostgresServer
 
 from checkpoint import Checkpoint, PostgresStore
 from checkpoint.offsets.postgres import PostgresOffsets
-from checkpoint.postgres_connections import Connections
+from checkpoint.postgres.connections import Connections
 from hosting.partitioned.postgres_registry import PostgresRegistry
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 

@@ -13,12 +13,12 @@ from test_threads import Crowd, switching
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
-from checkpoint.codec import encode
+from checkpoint.format.codec import encode
 from checkpoint.store import Store
 from hosting import QueryEvaluator
 from hosting.sources.pushed import COMPLETED, VALUE, PushedStream
 from reliable_rx.errors import StoreUnavailable, TooLate
-from reliable_rx.probes import ARMED
+from reliable_rx.failpoints import ARMED
 
 STORES: dict[str, Callable[[Path], Store]] = {"memory": lambda at: MemoryStore(), "sqlite": SqliteStore}
 ENDS: dict[str, Callable[[PushedStream], None]] = {

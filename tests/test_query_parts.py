@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
-from hosting.turn import Events
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Events
 from reliable_rx import operators as ops
-from reliable_rx.query import Query, walk
+from reliable_rx.query.query import Query, walk
 
 S = rx.source("s")
 QUERIES: dict[str, Query[Any]] = {

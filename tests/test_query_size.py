@@ -19,8 +19,8 @@ from hosting import App, ListSource, QueryEvaluator
 from hosting.partitioned.sections import sections_of
 from reliable_rx import operators as ops
 from reliable_rx.errors import QueryRefused
-from reliable_rx.query import Node, walk
-from reliable_rx.size import OPERATORS_MAX, STAGES_MAX, measure
+from reliable_rx.query.query import Node, walk
+from reliable_rx.query.size import OPERATORS_MAX, STAGES_MAX, measure
 from reliable_rx.testing import run_hosted
 from reliable_rx.testing.marbles import COMPLETED, NEXT, Timed
 

@@ -12,7 +12,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
-from reliable_rx.query import Query
+from reliable_rx.query.query import Query
 
 EVENTS = [(key, n) for n, key in enumerate("abacbbacab")]
 Chooses = Callable[[Any], Any]

@@ -13,6 +13,7 @@ from lanes import at_each_commit
 from releases.make import ALL, run
 
 from checkpoint import SqliteStore
+from checkpoint.format.envelope import FORMAT
 from hosting.cli.command import main
 from reliable_rx.errors import CheckpointRefused
 
@@ -39,15 +40,18 @@ def test_a_store_of_a_release_is_gone_on_from(release: Path, end: str, tmp_path:
             assert said["streams"][name] == values, name
 
 
-def test_a_store_of_an_older_format_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("older", range(1, FORMAT))
+def test_a_store_of_an_older_format_is_refused(
+    older: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By its version, and not read as what it may be today: so is it by a repair, which finds no damage in it."""
-    with tarfile.open(Path(__file__).parent / "releases" / "format_1.tar.xz") as archive:
+    with tarfile.open(Path(__file__).parent / "releases" / f"format_{older}.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     before = {each.name: each.read_bytes() for each in tmp_path.iterdir() if "sqlite" in each.name}
-    with pytest.raises(CheckpointRefused, match=r"older format 1, .* \(it reads 2\): use the version that made it"):
+    with pytest.raises(CheckpointRefused, match=rf"older format {older}, .* \(it reads {FORMAT}\): use"):
         SqliteStore(tmp_path)
     assert main(["store", "repair", str(tmp_path), "--yes"]) != 0
-    assert "older format 1" in capsys.readouterr().err
+    assert f"older format {older}" in capsys.readouterr().err
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir() if "sqlite" in each.name} == before
 
 

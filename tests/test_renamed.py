@@ -5,7 +5,7 @@ from __future__ import annotations
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.starting import Start
+from hosting.edges.start_positions import Start
 
 
 class Runs:

@@ -19,13 +19,13 @@ from lanes import at_each_commit, crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
-from checkpoint.salvage import Unreadable
+from checkpoint.format.salvage import Unreadable
 from hosting import App, ListSource, QueryEvaluator
 from hosting.cli.command import main
-from hosting.repair import readers_told
+from hosting.repair.repair import readers_told
 from reliable_rx import operators as ops
-from reliable_rx.choices import OnBadRecord
 from reliable_rx.errors import ReliableRxError
+from reliable_rx.operators.contract.choices import OnBadRecord
 from reliable_rx.testing.hostile import Emits
 from reliable_rx.testing.steps import add
 

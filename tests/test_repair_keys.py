@@ -15,7 +15,7 @@ from postgres_server import PostgresServer
 from test_damaged_rows import sql_on
 
 from checkpoint import KeyRing, PostgresStore
-from checkpoint.salvage import Unreadable
+from checkpoint.format.salvage import Unreadable
 from checkpoint.store import Store
 from hosting.cli.command import main
 

@@ -15,10 +15,12 @@ from lanes import every, examples, left_to_commits
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator, flapping, retired
-from hosting.retention import Retention
-from hosting.snapshot import Snapshot
-from hosting.stream import Stream
+from hosting import ListSource, QueryEvaluator
+from hosting.edges.egress import Stream
+from hosting.edges.retention import Retention
+from hosting.engine import disposed_ids as retired
+from hosting.engine.snapshot import Snapshot
+from hosting.reports import flapping
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
 from reliable_rx.reliable import DeadLetter
 

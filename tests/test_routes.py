@@ -7,8 +7,8 @@ from typing import Any
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
-from hosting.engine import QueryEngine
-from hosting.turn import Dispose, Events, Output, Tick
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Dispose, Events, Output, Tick
 from reliable_rx import operators as ops
 
 

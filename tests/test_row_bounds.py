@@ -28,7 +28,7 @@ def bounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(failures, "ROW_BYTES_MAX", LONG)
     monkeypatch.setattr(failures, "ENVELOPE_BYTES_MAX", SLACK)
     monkeypatch.setattr(failures, "JOINED_BYTES_MAX", LONG // 5)
-    monkeypatch.setattr("hosting.records.CHUNK_BYTES_MAX", LONG // 20)
+    monkeypatch.setattr("hosting.engine.records.CHUNK_BYTES_MAX", LONG // 20)
     yield
 
 

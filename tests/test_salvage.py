@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reliable_rx as rx
-from checkpoint.codec import decode_data, encode
-from checkpoint.salvage import Unreadable, holds_unreadable, salvage
-from hosting import journaling
+from checkpoint.format.codec import decode_data, encode
+from checkpoint.format.salvage import Unreadable, holds_unreadable, salvage
+from hosting.evaluator import group_commit as journaling
 from reliable_rx.testing import hostile
 
 

@@ -13,14 +13,14 @@ import pytest
 from lanes import left_to_commits
 
 from checkpoint import MemoryStore
-from checkpoint.same_code import is_same_code
+from checkpoint.format.same_code import is_same_code
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import source
 
 APP = """
 import base64, dataclasses, enum, functools, sys
 import reliable_rx as rx
-from checkpoint.by_value import encode_query
+from checkpoint.format.by_value import encode_query
 
 TEXTS = {"a", "b", "c", "d"}
 

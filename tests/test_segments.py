@@ -11,11 +11,11 @@ from lanes import examples
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.codec import decode
-from checkpoint.salvage import Unreadable
+from checkpoint.format.codec import decode
+from checkpoint.format.salvage import Unreadable
 from hosting import ListSource, QueryEvaluator
-from hosting.segments import stored
-from hosting.turn import Output
+from hosting.edges.segments import stored
+from hosting.engine.turns import Output
 from reliable_rx.errors import QueryRefused
 
 

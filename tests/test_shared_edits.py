@@ -11,9 +11,9 @@ from lanes import crossed
 from reactivex.subject import Subject
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
-from hosting.snapshot import copy_of
-from hosting.turn import Events
+from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import copy_of
+from hosting.engine.turns import Events
 from reliable_rx import operators as ops
 
 EVENTS, EDITED_AT = 7, 4

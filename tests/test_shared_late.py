@@ -15,8 +15,8 @@ from test_shared_outside import MAKERS as OUTSIDE
 from test_shared_outside import QUEUEING, STREAMS
 
 import reliable_rx as rx
-from hosting.snapshot import copy_of
-from hosting.turn import Events, Fail
+from hosting.engine.snapshot import copy_of
+from hosting.engine.turns import Events, Fail
 from reliable_rx.errors import QueryRefused
 from reliable_rx.testing.hosted import HostedRun
 from reliable_rx.testing.marbles import ERROR

@@ -138,7 +138,7 @@ class EditedRun(HostedRun):
     edits = 0
 
     def take(self, turn: Any) -> None:
-        from hosting.turn import Events
+        from hosting.engine.turns import Events
 
         super().take(turn)
         if type(turn) is not Events or self.engine.standing["query"].status != "running":

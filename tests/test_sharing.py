@@ -11,9 +11,9 @@ import pytest
 from reactivex.subject import AsyncSubject, Subject
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
-from hosting.snapshot import Snapshot, copy_of, load
-from hosting.turn import Events, Tick
+from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import Snapshot, copy_of, load
+from hosting.engine.turns import Events, Tick
 from reliable_rx import operators as ops
 from reliable_rx.errors import LimitExceeded, QueryRefused
 from reliable_rx.testing import parse_marbles

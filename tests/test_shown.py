@@ -20,7 +20,7 @@ from lanes import crossed, every, every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.stored_errors import from_data, lasting, plain_trace, to_data, trace_of
+from checkpoint.format.stored_errors import from_data, lasting, plain_trace, to_data, trace_of
 from hosting import CallbackSink, ListSource, QueryEvaluator
 from hosting.bulk.columns import shown as column_shown
 from hosting.cli.inspect_store import shown as inspected
@@ -29,9 +29,9 @@ from hosting.sinks import JsonLinesSink, SqliteTableSink, plain, to_plain
 from hosting.sinks.text import error_text
 from hosting.sinks.text import shown as sink_shown
 from hosting.sources.decoding import shown as decoding_shown
-from reliable_rx.arguments import check_function, check_number, cut
 from reliable_rx.errors import ValueRefused, described, text_of
 from reliable_rx.names import check_name
+from reliable_rx.operators.contract.arguments import check_function, check_number, cut
 from reliable_rx.shown import LIGHT_MAX, bounded_repr, is_light
 from reliable_rx.testing.hostile import ERRORS, VALUES, Hostile
 
@@ -279,7 +279,7 @@ def test_a_query_that_fails_at_one_is_told(
 ) -> None:
     """Its error, incident, log and dead letter are bounded, and so is what a sink of dead letters does with it."""
     monkeypatch.setattr(plain, "ITEMS_MAX", 100_000)
-    monkeypatch.setattr("checkpoint.plain._PARTS_MAX", 20_000)
+    monkeypatch.setattr("checkpoint.format.plain._PARTS_MAX", 20_000)
     began = time.process_time()
     with QueryEvaluator(MemoryStore(), background=False) as evaluator:
         evaluator.source("n", ListSource([twice(kind)]))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hosting.cli import inspect_store
-from reliable_rx import drawing
+from reliable_rx.query import explain as drawing
 
 FUNCTION = lambda n: n  # noqa: E731
 PLACE = f"<{__name__}:{FUNCTION.__code__.co_firstlineno} <lambda>>"

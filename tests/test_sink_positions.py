@@ -15,7 +15,7 @@ from lanes import crossed, examples
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
-from hosting.sink_positions import Known, matched
+from hosting.edges.sink_positions import Known, matched
 
 NAMES = ("a", "b", "c")
 VALUES = 10

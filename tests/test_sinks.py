@@ -27,7 +27,7 @@ from lanes import at_each_commit, every
 
 from hosting.sinks import CallbackSink, JsonLinesSink, SqliteTableSink, json_lines, plain, sqlite_table, to_plain
 from hosting.sinks.flushed_mark import FlushedMark
-from reliable_rx import probes
+from reliable_rx import failpoints as probes
 from reliable_rx.errors import CheckpointRefused, InternalError, PositionUnavailable, StoreOwned, StoreUnavailable
 from reliable_rx.testing import check_sink
 from reliable_rx.testing.hostile import ERRORS, Hostile

@@ -18,7 +18,7 @@ from lanes import at_each_commit
 from checkpoint import SqliteStore
 from hosting import App, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
 from hosting.cli.command import main
-from hosting.lost import QUIET_EACH, QUIET_TIMES
+from hosting.repair.lost import QUIET_EACH, QUIET_TIMES
 from reliable_rx.errors import PositionUnavailable
 
 APP = f"{__name__}:app"

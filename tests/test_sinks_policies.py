@@ -20,8 +20,8 @@ import hosting
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, CallbackSink, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
-from reliable_rx.choices import OnError
 from reliable_rx.errors import CheckpointRefused, LeaseLost, PositionUnavailable, StoreUnavailable, ValueRefused
+from reliable_rx.operators.contract.choices import OnError
 from reliable_rx.reliable import DeadLetter
 
 SEEDS = 16

@@ -10,12 +10,12 @@ from every_case import CASES, lanes
 from lanes import at_each_commit
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
-from hosting.records import read_records
-from hosting.snapshot import Snapshot, load
-from hosting.turn import Dispose, Events
+from hosting.engine.engine import QueryEngine
+from hosting.engine.records import read_records
+from hosting.engine.snapshot import Snapshot, load
+from hosting.engine.turns import Dispose, Events
 from reliable_rx import operators as ops
-from reliable_rx.rows import Loader
+from reliable_rx.runtime.rows import Loader
 from reliable_rx.testing import parse_marbles
 from reliable_rx.testing.hosted import HostedRun
 

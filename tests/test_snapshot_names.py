@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import reliable_rx as rx
-from checkpoint.codec import decode, encode
-from hosting.engine import QueryEngine
-from hosting.snapshot import Snapshot, copy_of, load
-from hosting.turn import Dispose, Events
+from checkpoint.format.codec import decode, encode
+from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import Snapshot, copy_of, load
+from hosting.engine.turns import Dispose, Events
 
 
 class Stored:

@@ -25,7 +25,7 @@ import spark_bridge
 from checkpoint import MemoryStore
 from hosting import FileSource, GeneratorSource, ListSource, QueryEvaluator
 from hosting.partitioned.sections import OnePartition
-from hosting.repair import redefined
+from hosting.repair.repair import redefined
 from hosting.sources.definition import definition_of
 from hosting.sources.faults import FaultySource
 from hosting.sources.fingerprint import fingerprint_of, part_of
@@ -61,7 +61,7 @@ def written(path: Path, text: str) -> Path:
 def spark_log(folder: Path, given: Mapping[str, Any]) -> Any:
     import pyarrow as pa
 
-    from spark_bridge.log import append
+    from spark_bridge.micro_batch_log import append
 
     log = folder / "log"
     if not log.exists():

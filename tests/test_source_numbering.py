@@ -19,7 +19,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import FileSource, GeneratorSource, ListSource, QueryEvaluator
 from hosting.partitioned.sections import OnePartition
-from hosting.repair import redefined
+from hosting.repair.repair import redefined
 from hosting.sources import HashRing
 from hosting.sources.faults import FaultySource
 from hosting.sources.kafka import KafkaSource

@@ -16,7 +16,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import FileSource, GeneratorSource, QueryEvaluator
-from hosting.source_definitions import DATA_MAX
+from hosting.edges.source_definitions import DATA_MAX
 from hosting.sources.faults import FaultySource
 from hosting.sources.polling import PolledSource, Want
 from hosting.sources.shared import SharedSource
@@ -40,7 +40,7 @@ class Notebook:
     """Cells as they stand, the kernel that has run them, and what follows a file."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, kind: str, **options: Any) -> None:
-        monkeypatch.setattr("hosting.watched_names.PAUSE", 0.0)
+        monkeypatch.setattr("hosting.engine.watched_names.PAUSE", 0.0)
         self.monkeypatch, self.options, self.store = monkeypatch, options, MemoryStore()
         self.helper, self.parse, self.rate = *CELLS[kind], 2
         self.path, self.expected, self.rows = folder / "rows.csv", list[int](), 0
@@ -283,7 +283,7 @@ def test_a_kill_at_the_checkpoint_of_a_redefinition_leaves_one_version(
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("hosting.checkpointer.probe", killed)
+        patch.setattr("hosting.evaluator.checkpointer.probe", killed)
         with pytest.raises(Killed):
             notebook.run()
     notebook.kill()

@@ -16,9 +16,9 @@ from lanes import crossed
 
 from checkpoint import MemoryStore
 from hosting import GeneratorSource, ListSource, QueryEvaluator
-from hosting.positions import position_of
+from hosting.edges.positions import position_of
+from hosting.edges.start_positions import ENDLESS, resolve
 from hosting.sources import Base, End, Error, FaultySource, FileSource, Merge, Split, Stall
-from hosting.starting import ENDLESS, resolve
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Listing
 from reliable_rx.testing import check_source

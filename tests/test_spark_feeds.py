@@ -35,8 +35,8 @@ from spark_bridge.feeds import (
     same_columns,
 )
 from spark_bridge.keyed import KeyedQuery
-from spark_bridge.log import LogRefused
-from spark_bridge.log.noted import NOTE, Noted
+from spark_bridge.micro_batch_log import LogRefused
+from spark_bridge.micro_batch_log.noted import NOTE, Noted
 from spark_bridge.options import read_options, write_options
 
 HERE = __name__

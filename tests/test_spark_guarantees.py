@@ -21,15 +21,15 @@ from spark_log_world import SCHEMA, FailingDisk, Spark, table
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import JsonLinesSink, ListSource, QueryEvaluator
-from hosting.intake import LISTING_S
+from hosting.edges.ingress import LISTING_S
 from reliable_rx import operators as ops
 from reliable_rx.errors import NondeterminismDetected, PositionUnavailable, StoreUnavailable
 from reliable_rx.testing.faults import arm, disk_full
 from spark_bridge import MicroBatchSink, MicroBatchSource, batch_writer, publish
-from spark_bridge.log import LogRefused, end, names
-from spark_bridge.log.noted import NOTE, Noted
-from spark_bridge.log.retention import Held, acknowledge, register, retain
-from spark_bridge.log.writer import LogWriter
+from spark_bridge.micro_batch_log import LogRefused, end, names
+from spark_bridge.micro_batch_log.noted import NOTE, Noted
+from spark_bridge.micro_batch_log.retention import Held, acknowledge, register, retain
+from spark_bridge.micro_batch_log.writer import LogWriter
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "explanation" / "spark-guarantees.md").read_text()

@@ -20,7 +20,7 @@ from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused, QueryRefused
-from reliable_rx.query import SourceLeaf, walk
+from reliable_rx.query.query import SourceLeaf, walk
 from reliable_rx.testing import Timed
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED
 from reliable_rx.testing.openings import MomentScheduler, opening_in_moments

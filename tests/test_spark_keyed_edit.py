@@ -17,7 +17,7 @@ from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.operator import Linear
+from reliable_rx.operators.contract.operator import Linear
 from spark_bridge.checkpoints import check_keyed
 from spark_bridge.keyed import Arrivals, Bucket, KeyedQuery
 

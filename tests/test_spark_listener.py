@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hosting.companions import CompanionFigures
+from hosting.evaluator.sidecars import CompanionFigures
 from reliable_rx.errors import SourceFailed
 from spark_bridge.listener import ENDED, IDLE, RUNNING, STARTING, QueryTable
 from spark_bridge.session import check_java, worker_python

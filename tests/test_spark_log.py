@@ -18,12 +18,12 @@ from spark_log_world import OTHER, QUERY, Spark, compete, contested, keyed, tabl
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, PositionUnavailable, StoreUnavailable
 from reliable_rx.testing.faults import arm, raise_
 from spark_bridge import MicroBatchSource
-from spark_bridge.log import LogFull, LogRefused, append, end, names, readers, release
-from spark_bridge.log.disk import log_directory, log_disk, new_log_disk
-from spark_bridge.log.parts import CHUNK_ROWS_MAX, write_part
-from spark_bridge.log.retention import Held, acknowledge, register, retain
-from spark_bridge.log.view import LogView
-from spark_bridge.log.writer import SWEEP_EVERY, LogWriter
+from spark_bridge.micro_batch_log import LogFull, LogRefused, append, end, names, readers, release
+from spark_bridge.micro_batch_log.disk import log_directory, log_disk, new_log_disk
+from spark_bridge.micro_batch_log.parts import CHUNK_ROWS_MAX, write_part
+from spark_bridge.micro_batch_log.retention import Held, acknowledge, register, retain
+from spark_bridge.micro_batch_log.view import LogView
+from spark_bridge.micro_batch_log.writer import SWEEP_EVERY, LogWriter
 
 MANY = tuple(range(6000))  # too many for the manifest
 

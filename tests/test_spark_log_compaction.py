@@ -24,12 +24,12 @@ from spark_log_world import (
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, PositionUnavailable
 from reliable_rx.testing.faults import ProcessDied, arm, raise_
 from spark_bridge import MicroBatchSource
-from spark_bridge.log import names
-from spark_bridge.log.disk import new_log_disk
-from spark_bridge.log.manifest import following
-from spark_bridge.log.names import homes, manifest_name, parts_of, span_name, span_numbers
-from spark_bridge.log.retention import Held, acknowledge, register, retain
-from spark_bridge.log.view import LogView
+from spark_bridge.micro_batch_log import names
+from spark_bridge.micro_batch_log.disk import new_log_disk
+from spark_bridge.micro_batch_log.manifest import following
+from spark_bridge.micro_batch_log.names import homes, manifest_name, parts_of, span_name, span_numbers
+from spark_bridge.micro_batch_log.retention import Held, acknowledge, register, retain
+from spark_bridge.micro_batch_log.view import LogView
 
 MANY = 6000  # rows that are too many for the manifest
 
@@ -112,7 +112,7 @@ def test_small_files_of_rows_are_taken_in(tmp_path: Path, small: None) -> None:
 
 def test_large_rows_stay_where_they_are(tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not fit into a block keeps its file, is found, and goes when it is forgotten."""
-    monkeypatch.setattr("spark_bridge.log.compaction.SPAN_BYTES_MAX", 30_000)
+    monkeypatch.setattr("spark_bridge.micro_batch_log.compaction.SPAN_BYTES_MAX", 30_000)
     spark, disk = Spark(tmp_path), new_log_disk(tmp_path)
     run(spark, 0, 12, large=2)
     assert (len(spark.files()), len(spans(spark))) == (6, 2)

@@ -10,10 +10,10 @@ import pytest
 from spark_log_world import QUERY, SimulatedLogDisk, numbers_in, task_file, task_inline
 
 from reliable_rx.testing.faults import ProcessDied
-from spark_bridge.log.manifest import Part
-from spark_bridge.log.retention import Held, acknowledge, held, register, retain
-from spark_bridge.log.view import LogView
-from spark_bridge.log.writer import LogWriter
+from spark_bridge.micro_batch_log.manifest import Part
+from spark_bridge.micro_batch_log.retention import Held, acknowledge, held, register, retain
+from spark_bridge.micro_batch_log.view import LogView
+from spark_bridge.micro_batch_log.writer import LogWriter
 
 State = Mapping[str, bytes]
 WHERE = "the log"

@@ -14,11 +14,11 @@ from lanes import at_each_commit, left_to_commits
 from spark_log_world import WHERE, SimulatedLogDisk, State, commit, numbers_in, settled, seven_batches, ten
 
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
-from spark_bridge.log import compaction, names
-from spark_bridge.log.cursor import Cursor
-from spark_bridge.log.names import span_numbers
-from spark_bridge.log.retention import Held, acknowledge, register, retain
-from spark_bridge.log.view import LogView
+from spark_bridge.micro_batch_log import compaction, names
+from spark_bridge.micro_batch_log.cursor import Cursor
+from spark_bridge.micro_batch_log.names import span_numbers
+from spark_bridge.micro_batch_log.retention import Held, acknowledge, register, retain
+from spark_bridge.micro_batch_log.view import LogView
 
 Act = Callable[[SimulatedLogDisk], object]
 taken_in = compaction._taken_in

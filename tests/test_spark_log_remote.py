@@ -23,11 +23,11 @@ from reliable_rx.errors import StoreUnavailable
 from reliable_rx.testing import check_source
 from reliable_rx.testing.faults import ProcessDied
 from spark_bridge import MicroBatchSource, readers, release
-from spark_bridge.log import LogRefused, append, names
-from spark_bridge.log.disk import new_log_disk
-from spark_bridge.log.remote import RemoteLogDisk
-from spark_bridge.log.retention import Held, acknowledge, register, retain
-from spark_bridge.log.writer import LogWriter
+from spark_bridge.micro_batch_log import LogRefused, append, names
+from spark_bridge.micro_batch_log.disk import new_log_disk
+from spark_bridge.micro_batch_log.remote import RemoteLogDisk
+from spark_bridge.micro_batch_log.retention import Held, acknowledge, register, retain
+from spark_bridge.micro_batch_log.writer import LogWriter
 
 fsspec = pytest.importorskip("fsspec")
 from fsspec.implementations.memory import MemoryFileSystem  # noqa: E402

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_bridge.keyed import Emitted
-from spark_bridge.log.columns import canonical_type
+from spark_bridge.micro_batch_log.columns import canonical_type
 from spark_bridge.on_spark.layout import Layout, SourceColumns
 from spark_bridge.on_spark.packets import PACKET_ROWS_MAX, packed, packing, sealed, unpacked, unpacking
 

@@ -10,13 +10,13 @@ import cloudpickle
 import pytest
 
 import reliable_rx as rx
-from checkpoint.codec import encode
+from checkpoint.format.codec import encode
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused
 from spark_bridge.keyed import Arrivals, Bucket, KeyedQuery
 from spark_bridge.keyed.blob import HEAD, short
 from spark_bridge.keyed.seals import PUBLIC, Seals
-from spark_bridge.log.manifest import Part, part_told, told_part
+from spark_bridge.micro_batch_log.manifest import Part, part_told, told_part
 
 RAN: list[str] = []
 QUERY = KeyedQuery(rx.source("n").pipe(ops.count()), per_key=True)

@@ -22,8 +22,8 @@ from reliable_rx.errors import PositionUnavailable, StoreUnavailable, ValueRefus
 from reliable_rx.testing import check_sink
 from reliable_rx.testing.hostile import ERRORS, FUNCTIONS, Hostile
 from spark_bridge import LogFull, LogRefused, MicroBatchSink, MicroBatchSource
-from spark_bridge.log import names
-from spark_bridge.log.parts import CHUNK_ROWS_MAX
+from spark_bridge.micro_batch_log import names
+from spark_bridge.micro_batch_log.parts import CHUNK_ROWS_MAX
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

@@ -23,10 +23,10 @@ from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailab
 from reliable_rx.reliable import Bounded, Listed, Waking
 from reliable_rx.testing import check_source
 from spark_bridge import MicroBatchSource
-from spark_bridge.log import LogRefused, append, end
-from spark_bridge.log.cursor import Cursor
-from spark_bridge.log.disk import RealLogDisk
-from spark_bridge.log.names import BELLS
+from spark_bridge.micro_batch_log import LogRefused, append, end
+from spark_bridge.micro_batch_log.cursor import Cursor
+from spark_bridge.micro_batch_log.disk import RealLogDisk
+from spark_bridge.micro_batch_log.names import BELLS
 
 WAIT_S = 60.0
 
@@ -145,7 +145,7 @@ def test_a_batch_wakes_a_reader(tmp_path: Path, bells: bool, monkeypatch: pytest
     """A batch wakes whoever waits, through a pipe at once, or where there can be none at the next look."""
     append(tmp_path, [table(1)], batch=0)
     if bells:
-        monkeypatch.setattr("spark_bridge.log.bells.LOOK_S", 10 * WAIT_S)
+        monkeypatch.setattr("spark_bridge.micro_batch_log.notify.LOOK_S", 10 * WAIT_S)
     else:
         (tmp_path / BELLS).write_text("not a directory: no pipe can be made here")
     reader = MicroBatchSource(tmp_path).open("0", 1)

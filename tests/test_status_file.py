@@ -16,12 +16,12 @@ from lanes import left_to_commits
 
 import reliable_rx as rx
 from checkpoint import SqliteStore
-from checkpoint.files import lock_owner
+from checkpoint.sqlite.files import lock_owner
 from hosting import CallbackSink, ListSource, QueryEvaluator
 from hosting.cli.store_status import lines, look
 from hosting.cli.wording import FAILED
-from hosting.failure_summary import FAILED_MAX
-from hosting.status_file import BYTES_MAX, NAME, ROOM_BYTES, StatusFile, is_torn, read_status
+from hosting.reports.failure_summary import FAILED_MAX
+from hosting.reports.status_file import BYTES_MAX, NAME, ROOM_BYTES, StatusFile, is_torn, read_status
 
 
 def test_whoever_reads_has_the_whole_of_one_write(tmp_path: Path) -> None:

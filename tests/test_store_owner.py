@@ -23,8 +23,8 @@ import reliable_rx as rx
 from checkpoint import Checkpoint, MemoryStore, PostgresStore, SqliteStore, Store
 from checkpoint.offsets import SqliteOffsets
 from hosting import JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
+from hosting.evaluator.store_watch import INTERVAL_S_MIN
 from hosting.partitioned.sqlite_registry import SqliteRegistry
-from hosting.store_watch import INTERVAL_S_MIN
 from reliable_rx.errors import LeaseLost, ReliableRxError, StoreOwned, StoreUnavailable
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from lanes import left_to_commits
 
-from checkpoint.by_value import encode_query
-from checkpoint.codec import decode, digest, encode
-from checkpoint.stored_errors import CHAIN_MAX, lasting, plain_trace, trace_of
+from checkpoint.format.by_value import encode_query
+from checkpoint.format.codec import decode, digest, encode
+from checkpoint.format.stored_errors import CHAIN_MAX, lasting, plain_trace, trace_of
 from reliable_rx.errors import QueryRefused, StoredError, described, text_of, type_of
 from reliable_rx.testing.hostile_classes import Holding, LeavingError, Refused, Wordless
 
@@ -221,7 +221,7 @@ def test_tracebacks_are_made_where_they_are_bounded() -> None:
         for path in (root / package).rglob("*.py")
         if "format_exc" in path.read_text() or "format_tb" in path.read_text()
     }
-    assert users == {"checkpoint/stored_errors.py", "hosting/cli/terminal.py"}
+    assert users == {"checkpoint/format/stored_errors.py", "hosting/cli/terminal.py"}
 
 
 def test_chains_that_are_odd() -> None:
@@ -279,7 +279,7 @@ def test_the_digest_is_that_of_the_type() -> None:
 
 def test_pickle_itself_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes that are made at run time do not fill the codec's table, and what copyreg knows counts."""
-    monkeypatch.setattr("checkpoint.codec._CLASSES_MAX", 3)
+    monkeypatch.setattr("checkpoint.format.codec._CLASSES_MAX", 3)
     for number in range(10):
         kind = type(f"Made{number}", (), {})
         assert type(decode(encode(kind()))).__name__ == kind.__name__

@@ -21,9 +21,10 @@ from stored_idioms import CODE, IDIOMS, SAME, USUAL, plant
 from test_interpreters import HERE, interpreters, links
 
 import reliable_rx as rx
-from checkpoint import MemoryStore, code, held_objects
-from checkpoint.by_value import encode_query
-from checkpoint.codec import decode, encode
+from checkpoint import MemoryStore
+from checkpoint.format import code, held_objects
+from checkpoint.format.by_value import encode_query
+from checkpoint.format.codec import decode, encode
 from hosting import ListSource, QueryEvaluator
 
 __all__ = ["links"]

@@ -9,7 +9,7 @@ import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.salvage import unreadable_in
+from checkpoint.format.salvage import unreadable_in
 from hosting import ListSource, QueryEvaluator
 from reliable_rx.testing.hostile import UNREADABLE, VALUES, Hostile
 

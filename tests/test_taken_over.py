@@ -12,12 +12,12 @@ import pytest
 from every_case import CASES, lanes
 from test_edit_reports import EDITS, HOSTABLE, STREAMS
 
-import checkpoint.code
+import checkpoint.format.code
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.codec import decode, encode
+from checkpoint.format.codec import decode, encode
 from hosting import CallbackSink, ListSource, QueryEvaluator
-from hosting.snapshot import Snapshot, load
+from hosting.engine.snapshot import Snapshot, load
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.limits import Limits
@@ -31,7 +31,7 @@ HOLDS_CODE = (
     "flat_map: list of sequences", "window_with_count: numbered", "shared with two sources",
 )  # fmt: skip
 """Cases whose state holds functions, or queries with functions in them, as elements: they stay behind."""
-REAL = checkpoint.code.makers()
+REAL = checkpoint.format.code.makers()
 
 
 class Interpreters:
@@ -40,7 +40,7 @@ class Interpreters:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.number = 0
         patch.setattr(
-            checkpoint.code, "makers", lambda: REAL._replace(bytecode=self.number, python=f"3.{self.number}.0")
+            checkpoint.format.code, "makers", lambda: REAL._replace(bytecode=self.number, python=f"3.{self.number}.0")
         )
 
     def change(self) -> None:

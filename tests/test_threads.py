@@ -21,8 +21,8 @@ from lanes import at_each_commit
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import Deliveries, QueryEvaluator, StreamSource
+from hosting.edges.egress import Stream
 from hosting.sources.pushed import PushedStream
-from hosting.stream import Stream
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, TooLate
 
 WAIT_S = 60.0

@@ -15,8 +15,8 @@ from lanes import at_each_commit, crossed
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import ListSource, QueryEvaluator
+from hosting.reports.status_file import read_status
 from hosting.sources.faults import Error, FaultySource
-from hosting.status_file import read_status
 from reliable_rx import operators as ops
 
 n: Any = rx.source("n")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import hosting.turnstile
+import hosting.evaluator.fair_lock
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import GeneratorSource, QueryEvaluator
-from hosting.turnstile import Turnstile
+from hosting.evaluator.fair_lock import Turnstile
 
 WAIT_S = 60.0
 
@@ -32,7 +32,7 @@ def visitor(lock: Turnstile, log: list[str]) -> threading.Thread:
 
 def test_who_waits_is_let_in_before_the_loop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two steps, somebody who waited for the first to end has the lock before the second begins."""
-    monkeypatch.setattr(hosting.turnstile, "GIVE_WAY_S", WAIT_S)
+    monkeypatch.setattr(hosting.evaluator.fair_lock, "GIVE_WAY_S", WAIT_S)
     lock, log = Turnstile(), list[str]()
     for _ in range(20):
         with lock:

@@ -19,7 +19,7 @@ from lanes import Lane, at_each_commit, at_night, crossed, every, left_to_commit
 from test_interpreters import HERE, App, interpreters, links, others, visits
 
 import reliable_rx as rx
-from reliable_rx import live_ids
+from reliable_rx.query import live_ids
 
 __all__ = ["links"]
 PROCESS = Path(__file__).parent / "unchanged_process.py"

@@ -12,7 +12,8 @@ from lanes import crossed, every_of
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator, idling
+from hosting import ListSource, QueryEvaluator
+from hosting.evaluator import wakeups as idling
 
 IDLE_S, HANG_S = 3.0, 20.0
 DAYS = {f"day {n}": [n * 86_400.0 + each * 20 for each in range(40)] for n in (1, 2, 3)}

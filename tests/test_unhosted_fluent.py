@@ -12,7 +12,7 @@ from reactivex.observer import Observer
 import reliable_rx as rx
 from reliable_rx import operators as ops
 from reliable_rx.errors import QueryRefused
-from reliable_rx.fluent import unhosted_only
+from reliable_rx.query.fluent import unhosted_only
 
 
 def test_every_operator_is_a_method() -> None:

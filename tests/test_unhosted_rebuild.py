@@ -9,7 +9,7 @@ import pytest
 from reactivex.subject import Subject
 
 from reliable_rx import operators as ops
-from reliable_rx.operator import Linear
+from reliable_rx.operators.contract.operator import Linear
 from reliable_rx.testing import check_operator, rebuild_state
 
 

@@ -13,8 +13,8 @@ from enum import Enum, Flag, auto
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from checkpoint.codec import encode
-from checkpoint.envelope import FORMAT
+from checkpoint.format.codec import encode
+from checkpoint.format.envelope import FORMAT
 
 FILE = Path(__file__).parent / "golden" / f"format_{FORMAT}" / "values.txt"
 

@@ -20,7 +20,8 @@ from killed_store import killed
 from lanes import crossed, sample_of
 
 from checkpoint import MemoryStore, SqliteStore
-from hosting import QueryEvaluator, event_time, watched_names
+from hosting import QueryEvaluator, event_time
+from hosting.engine import watched_names
 
 KINDS = {
     "dataclass": "@dataclasses.dataclass(frozen=True)\nclass C:\n    n: int\n    more: int = 0",

@@ -22,7 +22,7 @@ from lanes import at_each_commit, left_to_commits
 from checkpoint import SqliteStore
 from hosting.cli.store_status import look
 from hosting.cli.wording import FAILED
-from hosting.status_file import read_status
+from hosting.reports.status_file import read_status
 
 PRELUDE = """
 import asyncio, errno, json, os, pathlib, time
@@ -31,7 +31,7 @@ from hosting import App, CallbackSink, GeneratorSource, JsonLinesSink, ListSourc
 from hosting.sources.faults import Error, FaultySource, Stall
 from reliable_rx import operators as ops
 from reliable_rx.errors import StoreUnavailable
-from reliable_rx.probes import ARMED
+from reliable_rx.failpoints import ARMED
 from reliable_rx.testing.faults import disk_full
 
 
@@ -177,8 +177,8 @@ app.query("q", n)
     Fault(
         "the disk is slow", "stall", "journal", "warning",
         """
-import hosting.lasting
-hosting.lasting.JOURNAL_S = 0.3
+import hosting.reports.lasting
+hosting.reports.lasting.JOURNAL_S = 0.3
 
 
 def wait():
@@ -194,8 +194,8 @@ ARMED["journal.before_commit"] = wait
     Fault(
         "a function does not return", "stall", "loop", "warning",
         """
-import hosting.hang_watch
-hosting.hang_watch.HANG_S = 0.3
+import hosting.reports.hang_watch
+hosting.reports.hang_watch.HANG_S = 0.3
 
 
 def endless(i):
@@ -232,8 +232,8 @@ app.query("q", n.map_async(ask).retry())
     Fault(
         "a clock waits for another input", "watermark", "q", "warning",
         """
-import hosting.held_back
-hosting.held_back.HELD_S, hosting.held_back.STILL_S = 0.3, 0.2
+import hosting.reports.held_back
+hosting.reports.held_back.HELD_S, hosting.reports.held_back.STILL_S = 0.3, 0.2
 
 
 class Silent(ListSource):

@@ -12,19 +12,19 @@ from lanes import at_each_commit
 from test_snapshot_differential import HOSTABLE, STREAMS, ChainedRun, rows_now
 
 import reliable_rx as rx
-from hosting.engine import QueryEngine
-from hosting.plan_names import content_in
-from hosting.timers import Clock
-from hosting.turn import Events, Tick
+from hosting.engine.engine import QueryEngine
+from hosting.engine.plan_names import content_in
+from hosting.engine.timers import Clock
+from hosting.engine.turns import Events, Tick
 from reliable_rx import operators as ops
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.limits import Limits
-from reliable_rx.rows import units
+from reliable_rx.runtime.rows import units
+from reliable_rx.runtime.timer_fast_path import Waiting
 from reliable_rx.testing import Timed, parse_marbles, run_plain
 from reliable_rx.testing.hosted import HostedRun
 from reliable_rx.testing.marbles import NEXT
 from reliable_rx.testing.oracle import check_operator, compare
-from reliable_rx.waiting import Waiting
 
 Build = Callable[[Any, Any, Any], Any]
 TOKEN = re.compile("'[0-9a-f]{16}'")  # of a hub, which each build of a query has anew

@@ -13,7 +13,7 @@ from killed_store import killed
 from lanes import at_each_commit, crossed, left_to_commits, sample_of, share_of
 
 from checkpoint import Checkpoint, SqliteStore
-from checkpoint.write_ahead import check_write_ahead
+from checkpoint.sqlite.write_ahead import check_write_ahead
 from reliable_rx.errors import CheckpointRefused
 
 HEADER_BYTES, FRAME_BYTES, PAGE_BYTES = 32, 24, 4096

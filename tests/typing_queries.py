@@ -12,8 +12,8 @@ from reactivex.observable.groupedobservable import GroupedObservable
 
 import reliable_rx as rx
 from reliable_rx import operators as ops
-from reliable_rx.operators.time_stamps import TimeInterval, Timestamp
-from reliable_rx.query import Query
+from reliable_rx.operators.timestamps import TimeInterval, Timestamp
+from reliable_rx.query.query import Query
 
 numbers = rx.of(1, 2, 3)
 assert_type(numbers, Query[int])

@@ -15,7 +15,7 @@ from typing import TypeVar
 from checkpoint.offsets.store import Committed, Lease, MovableOffsets, OffsetStore, Partition, Refusal
 from checkpoint.offsets.table import behind, check_metadata
 from reliable_rx.errors import OffsetsMoved
-from reliable_rx.probes import probe
+from reliable_rx.failpoints import probe
 
 A = TypeVar("A")
 Answers = dict[Partition, Refusal | None]

@@ -1,11 +1,11 @@
 """The durable log of an offset store: group commit, replay, compaction. What the records mean is the table's business.
 
 A commit is a row appended to the log, sealed like everything durable; a table in memory answers every question. Threads
-share their transactions (`checkpoint.group_commit`). Several processes may use one log: each reads, before it
-answers, the rows that others have appended, so that its table is never behind; inside a transaction nothing can come
-between. A compaction writes the whole table as one row and drops the rows before it. Rejected: a row per partition
-that is overwritten (no history to look at, a write per partition), one process that owns the store (it would have to
-be found again whenever it moves).
+share their transactions (`checkpoint.sealed_log.group_commit`). Several processes may use one log: each reads, before
+it answers, the rows that others have appended, so that its table is never behind; inside a transaction nothing can come
+between. A compaction writes the whole table as one row and drops the rows before it. Rejected: a row per partition that
+is overwritten (no history to look at, a write per partition), one process that owns the store (it would have to be
+found again whenever it moves).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from checkpoint.codec import decode, encode
-from checkpoint.envelope import KeyRing, seal, unseal
 from checkpoint.failures import unavailable
-from checkpoint.group_commit import Asked, GroupCommit
+from checkpoint.format.codec import decode, encode
+from checkpoint.format.envelope import KeyRing, seal, unseal
 from checkpoint.offsets.store import LeaseAuthority
 from checkpoint.offsets.table import Charged, Draft, Entry, Key, Operation, Record, Table
+from checkpoint.sealed_log.group_commit import Asked, GroupCommit
 from reliable_rx.errors import CheckpointRefused, OffsetsLoading, StoreUnavailable
-from reliable_rx.probes import probe
+from reliable_rx.failpoints import probe
 
 PAGE = 256
 ENTRIES_MAX = 1_000_000

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from checkpoint.envelope import KeyRing
+from checkpoint.format.envelope import KeyRing
 from checkpoint.offsets.log import COMPACT_ROWS, ENTRIES_MAX, OffsetLog, Row
 from checkpoint.offsets.logged import LoggedOffsets
 from checkpoint.offsets.store import LeaseAuthority

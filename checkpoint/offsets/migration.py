@@ -21,7 +21,7 @@ from typing import Literal
 from checkpoint.offsets.dual import DualOffsets
 from checkpoint.offsets.store import Charge, MovableOffsets, OffsetStore, Partition
 from reliable_rx.errors import StoreOwned
-from reliable_rx.probes import probe
+from reliable_rx.failpoints import probe
 
 Phase = Literal["old", "dual to new", "dual", "new", "dual to old"]
 Setting = Literal["old", "dual", "new"]

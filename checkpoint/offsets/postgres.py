@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from checkpoint.envelope import KeyRing
+from checkpoint.format.envelope import KeyRing
 from checkpoint.offsets.log import COMPACT_ROWS, ENTRIES_MAX, OffsetLog, Row
 from checkpoint.offsets.logged import OpenedOffsets
 from checkpoint.offsets.store import LeaseAuthority
-from checkpoint.postgres_connections import Connections
-from checkpoint.postgres_owner import Identity, alone, find_identity, make_identity
-from checkpoint.postgres_schema import look, make
+from checkpoint.postgres.connections import Connections
+from checkpoint.postgres.owner import Identity, alone, find_identity, make_identity
+from checkpoint.postgres.schema import look, make
 from reliable_rx.errors import StoreUnavailable
 
 if TYPE_CHECKING:

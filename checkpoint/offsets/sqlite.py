@@ -20,14 +20,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from checkpoint.database import Database, checked
-from checkpoint.envelope import KEY_BYTES_MAX, KEY_BYTES_MIN, KeyRing
 from checkpoint.failures import unavailable
-from checkpoint.files import RealDisk, folder_path, make_directory, read_or_create
+from checkpoint.format.envelope import KEY_BYTES_MAX, KEY_BYTES_MIN, KeyRing
 from checkpoint.offsets.log import COMPACT_ROWS, ENTRIES_MAX, OffsetLog, Row
 from checkpoint.offsets.logged import OpenedOffsets
 from checkpoint.offsets.store import LeaseAuthority
 from checkpoint.ownership import Ownership
+from checkpoint.sqlite.database import Database, checked
+from checkpoint.sqlite.files import RealDisk, folder_path, make_directory, read_or_create
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable
 
 _FILE, _KEY_FILE, _OPENING = "offsets.sqlite", "seal.key", "opening"

@@ -18,7 +18,7 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from hosting.blame import blamed
+from hosting.engine.blame import blamed
 from hosting.sinks.plain import field_names, to_plain
 from hosting.sinks.text import error_text, to_json
 from hosting.sinks.text import shown as shown_text

@@ -21,15 +21,15 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from checkpoint.codec import decode, encode
 from checkpoint.failures import unavailable
-from checkpoint.files import make_directory
-from hosting.blame import blamed
+from checkpoint.format.codec import decode, encode
+from checkpoint.sqlite.files import make_directory
 from hosting.bulk.columns import KINDS, Kind
 from hosting.bulk.feed import Stopped
 from hosting.bulk.partition import Exported, Order, PartitionExport
-from hosting.positions import Point, bounds_of, position_of
-from hosting.starting import ENDLESS
+from hosting.edges.positions import Point, bounds_of, position_of
+from hosting.edges.start_positions import ENDLESS
+from hosting.engine.blame import blamed
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed
 from reliable_rx.interrupts import let_through

@@ -25,9 +25,9 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from checkpoint.failures import unavailable
-from checkpoint.files import RealDisk, make_directory
+from checkpoint.sqlite.files import RealDisk, make_directory
 from reliable_rx.errors import CheckpointRefused, StoreOwned
-from reliable_rx.probes import probe
+from reliable_rx.failpoints import probe
 from reliable_rx.shown import cut_end
 
 NAME = re.compile(r"(\d{20})-(\d{20})\.parquet")

@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from checkpoint.files import RealDisk, create_durably
-from hosting.blame import blamed
+from checkpoint.sqlite.files import RealDisk, create_durably
 from hosting.bulk.columns import Columns, Kind, Misfit, infer, read_columns
 from hosting.bulk.feed import Feed, failed
 from hosting.bulk.files import LOCK_WAIT_S, PartitionFiles, locked
-from hosting.positions import Point, position_of
+from hosting.edges.positions import Point, position_of
+from hosting.engine.blame import blamed
 from reliable_rx.errors import SourceFailed
-from reliable_rx.probes import probe
+from reliable_rx.failpoints import probe
 from reliable_rx.reliable import Reader, Source
 
 CHUNK_EVENTS = 8_192

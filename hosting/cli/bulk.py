@@ -12,7 +12,7 @@ from hosting.bulk import Exported, export
 from hosting.cli.loading import DeclaredSource
 from hosting.cli.terminal import complain, say
 from hosting.cli.wording import BadUsage, plural, span
-from hosting.positions import Point
+from hosting.edges.positions import Point
 from reliable_rx.errors import SourceFailed
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from checkpoint.envelope import KeyRing
-from checkpoint.exchange import begin, finish
-from checkpoint.files import DirectoryLock
-from checkpoint.rescue import damaged_files, mend, wrong_start
-from checkpoint.sqlite import key_from_file
+from checkpoint.format.envelope import KeyRing
+from checkpoint.sqlite.exchange import begin, finish
+from checkpoint.sqlite.files import DirectoryLock
+from checkpoint.sqlite.rescue import damaged_files, mend, wrong_start
+from checkpoint.sqlite.store import key_from_file
 from hosting.cli.stores import Database, StoreAddress
-from hosting.repair import Finding
+from hosting.repair.repair import Finding
 from reliable_rx.errors import CheckpointRefused
 
 HOLDS = {"checkpoint": "checkpoints and stored outputs", "journal": "turns", "log": "pushed values and positions"}

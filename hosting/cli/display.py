@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hosting.causes import short_cause
 from hosting.cli.terminal import Lines, drawn_over, say
 from hosting.cli.wording import moment, plural, size, span, table
-from hosting.companions import CompanionFigures
-from hosting.evaluator import QueryEvaluator
-from hosting.incidents import Incident
-from hosting.statistics import QueryFigures, Statistics
+from hosting.evaluator.evaluator import QueryEvaluator
+from hosting.evaluator.sidecars import CompanionFigures
+from hosting.reports.causes import short_cause
+from hosting.reports.incidents import Incident
+from hosting.reports.statistics import QueryFigures, Statistics
 from reliable_rx.errors import cut_middle
 
 LIVE_INTERVAL_S = 0.5

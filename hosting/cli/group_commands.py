@@ -13,10 +13,10 @@ from hosting.cli import holders, mend
 from hosting.cli.store_status import store_status
 from hosting.cli.stores import Folder, StoreAddress, address_of, store_or_group
 from hosting.cli.wording import BadUsage
-from hosting.partition_store import belongs, of_group
+from hosting.edges.positions import Point, read_point
 from hosting.partitioned.opening import is_on_a_server
 from hosting.partitioned.store_beside import holds_both
-from hosting.positions import Point, read_point
+from hosting.repair.partition_store import belongs, of_group
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]

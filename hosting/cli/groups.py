@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 from checkpoint.failures import unavailable
 from checkpoint.offsets import Committed, DualOffsets, OffsetStore
-from checkpoint.sqlite_parts import GROUP_FILE, is_store
+from checkpoint.sqlite.parts import GROUP_FILE, is_store
 from hosting.cli.loading import load_app
 from hosting.cli.stores import groups_in
 from hosting.cli.terminal import complain
 from hosting.cli.whereabouts import what_is_there
 from hosting.cli.wording import BadUsage, plural
+from hosting.edges.positions import bounds_of
+from hosting.edges.start_positions import ENDLESS
 from hosting.partitioned.group import Group
 from hosting.partitioned.keys import Key, key_of
 from hosting.partitioned.opening import (
@@ -31,8 +33,6 @@ from hosting.partitioned.opening import (
 from hosting.partitioned.sections import listing_of, sections_of
 from hosting.partitioned.store_beside import holds_both, way_apart
 from hosting.partitioned.tending import bury, find_dead, look
-from hosting.positions import bounds_of
-from hosting.starting import ENDLESS
 from reliable_rx.errors import OffsetsMoved, StoreOwned
 from reliable_rx.reliable import Source
 

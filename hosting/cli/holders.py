@@ -10,14 +10,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from checkpoint.codec import decode, decode_data, encode
+from checkpoint.format.codec import decode, decode_data, encode
 from checkpoint.store import Checkpoint, Store, StoreReader
+from hosting.admission.cycles import there_are
 from hosting.cli.stores import StoreAddress
 from hosting.cli.terminal import say
 from hosting.cli.wording import BadUsage, plural, table
-from hosting.cycles import there_are
-from hosting.outlets import Labels
-from hosting.sink_positions import described, is_sink
+from hosting.edges.sink_positions import described, is_sink
+from hosting.edges.sink_writers import Labels
 from reliable_rx.names import STORED
 
 HEAD = ("stream", "holder", "next id", "kept for it", "what it is")

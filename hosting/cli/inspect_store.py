@@ -11,23 +11,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from checkpoint.code import Makers, makers
-from checkpoint.codec import decode_data
-from checkpoint.salvage import OTHER_CODE, Unreadable, unreadable_in
+from checkpoint.format.code import Makers, makers
+from checkpoint.format.codec import decode_data
+from checkpoint.format.salvage import OTHER_CODE, Unreadable, unreadable_in
 from checkpoint.store import Recovered, StoreReader
 from hosting.cli.loading import load_for_store, reach
 from hosting.cli.stores import StoreAddress
 from hosting.cli.terminal import say
 from hosting.cli.wording import BadUsage, cell, moment, plural, size, span, table
-from hosting.failure import read_failure
-from hosting.records import read_records
-from hosting.standing import TopRow
-from hosting.suspended import SUSPENDED
+from hosting.engine.failure import read_failure
+from hosting.engine.hosted_query import TopRow
+from hosting.engine.records import read_records
+from hosting.engine.suspended import SUSPENDED
 from reliable_rx import Limits, Query
 from reliable_rx.errors import described
-from reliable_rx.plan_keys import lower_keys
-from reliable_rx.query import Inner
-from reliable_rx.rows import Loader
+from reliable_rx.query.query import Inner
+from reliable_rx.runtime.plan_keys import lower_keys
+from reliable_rx.runtime.rows import Loader
 from reliable_rx.shown import placed_repr
 
 SHOWN_MAX = 20

@@ -20,7 +20,7 @@ from hosting.cli.packages import MAIN, name_above, package_of, program_of
 from hosting.cli.scripts import is_script, load_script
 from hosting.cli.wording import BadUsage, extra_of
 from reliable_rx.errors import described
-from reliable_rx.imports import own_frame
+from reliable_rx.functions.imports import own_frame
 from reliable_rx.reliable import Source
 
 EXAMPLE = "give MODULE:APP, such as flights:app, or path/to/flights.py:app"

@@ -14,19 +14,19 @@ from functools import partial
 from pathlib import Path
 
 from checkpoint.store import Store
+from hosting.admission.cycles import there_are
 from hosting.app import App, Options
-from hosting.causes import all_readers_of, name_some, readers_of
 from hosting.cli.loading import load_for_store, reach
 from hosting.cli.scripts import is_loaded
 from hosting.cli.stores import StoreAddress, left_open
 from hosting.cli.terminal import agreed, complain, say
 from hosting.cli.wording import BadUsage, log_nothing
-from hosting.cycles import there_are
-from hosting.edit import READ_ANEW
-from hosting.evaluator import QueryEvaluator
-from hosting.late_partitions import ended_over, missing
-from hosting.restarting import left_behind
-from hosting.standing import COMPLETED, FAILED
+from hosting.edges.late_partitions import ended_over, missing
+from hosting.engine.editing import READ_ANEW
+from hosting.engine.hosted_query import COMPLETED, FAILED
+from hosting.evaluator.evaluator import QueryEvaluator
+from hosting.evaluator.restarting import left_behind
+from hosting.reports.causes import all_readers_of, name_some, readers_of
 from reliable_rx.errors import CheckpointRefused, SourceFailed, described
 from reliable_rx.names import query_of
 

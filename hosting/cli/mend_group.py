@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from checkpoint.store import Store
+from hosting.admission.cycles import there_are
 from hosting.app import App, made
-from hosting.causes import name_some, readers_of
 from hosting.cli.groups import Found, found_group
 from hosting.cli.loading import load_app
 from hosting.cli.mend import (
@@ -32,19 +32,19 @@ from hosting.cli.mend import (
 )
 from hosting.cli.terminal import complain, say
 from hosting.cli.wording import BadUsage, log_nothing, plural
-from hosting.cycles import there_are
-from hosting.evaluator import QueryEvaluator
-from hosting.failure_summary import own
-from hosting.own_clocks import selects, sources_of
+from hosting.edges.sink_positions import is_sink
+from hosting.edges.start_positions import Start
+from hosting.engine.event_time.validation import selects, sources_of
+from hosting.engine.hosted_query import COMPLETED, FAILED, RUNNING, Standing
+from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.partitioned.failures import worst_of
 from hosting.partitioned.keys import AND, WHOLE
 from hosting.partitioned.places import Place
 from hosting.partitioned.sections import Section, sections_of
 from hosting.partitioned.tending import bury, find_dead, forget_holder, tell
 from hosting.partitioned.words import Lease, MemberId, Partition, Status
-from hosting.sink_positions import is_sink
-from hosting.standing import COMPLETED, FAILED, RUNNING, Standing
-from hosting.starting import Start
+from hosting.reports.causes import name_some, readers_of
+from hosting.reports.failure_summary import own
 from reliable_rx.errors import ReliableRxError, described
 from reliable_rx.names import query_of
 

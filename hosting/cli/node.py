@@ -21,6 +21,7 @@ from hosting.cli.loading import load_app, name_of
 from hosting.cli.run import Stop
 from hosting.cli.terminal import complain, drawn_over, flush, outlives, say
 from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, table
+from hosting.edges.positions import Point
 from hosting.partitioned.assign import assignor_named
 from hosting.partitioned.beats import Profile
 from hosting.partitioned.node import LEAVE_S, Node
@@ -30,7 +31,6 @@ from hosting.partitioned.store_beside import holds_both, way_apart
 from hosting.partitioned.tending import look
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Assignor, Partition
-from hosting.positions import Point
 from reliable_rx.errors import StoreOwned
 
 LOOK_S = 0.5

@@ -11,10 +11,10 @@ from checkpoint.offsets import Committed, Migration, Phase
 from hosting.cli.groups import Found, Positions, bounds_at, found_group, positions_of, shown
 from hosting.cli.terminal import agreed, say
 from hosting.cli.wording import BadUsage, moment, plural, table
+from hosting.edges.positions import Point, position_of
 from hosting.partitioned.keys import Key, lease_over
 from hosting.partitioned.opening import lease_authority, open_offsets
 from hosting.partitioned.tending import look, reopen
-from hosting.positions import Point, position_of
 
 CHANGES_SHOWN_MAX = 50
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from checkpoint import SqliteStore
-from checkpoint.exchange import begin, commit
-from checkpoint.sealed_rows import KEYS_WAY
+from checkpoint.sealed_log.rows import KEYS_WAY
+from checkpoint.sqlite.exchange import begin, commit
 from checkpoint.store import Store
 from hosting.app import App, sink_nowhere
 from hosting.cli.damaged_files import OLDER_KEYS, PUT_RIGHT, fresh_files, held, is_damaged, mended, mended_store
@@ -20,11 +20,11 @@ from hosting.cli.scripts import is_loaded
 from hosting.cli.stores import Database, StoreAddress, left_open, listed
 from hosting.cli.terminal import agreed, say, say_all
 from hosting.cli.wording import BadUsage, log_nothing, plural
-from hosting.evaluator import QueryEvaluator
-from hosting.partition_store import Group, belongs
-from hosting.repair import ITSELF, Diagnosis, Finding, diagnose
-from hosting.repair import repair as repair_store
-from hosting.sinks_ahead import Had, Sinks, opened_position, stored_position
+from hosting.edges.sinks_ahead import Had, Sinks, opened_position, stored_position
+from hosting.evaluator.evaluator import QueryEvaluator
+from hosting.repair.partition_store import Group, belongs
+from hosting.repair.repair import ITSELF, Diagnosis, Finding, diagnose
+from hosting.repair.repair import repair as repair_store
 from reliable_rx.errors import ReliableRxError
 from reliable_rx.reliable import Inspectable, Sink
 

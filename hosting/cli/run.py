@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 
-from checkpoint.files import DirectoryLock
+from checkpoint.sqlite.files import DirectoryLock
 from checkpoint.store import Store
 from hosting.app import App
 from hosting.cli.display import Monitor, best_view, known_end
@@ -20,14 +20,14 @@ from hosting.cli.loading import load_app
 from hosting.cli.stores import NAMED_MAX, StoreAddress
 from hosting.cli.terminal import complain, outlives, say, say_all
 from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, span
-from hosting.companions import LOOK_S
-from hosting.edit import reports_told
-from hosting.evaluator import QueryEvaluator
-from hosting.failure_summary import count_of
-from hosting.reporting import ENDS, LOG
-from hosting.status_file import StatusFile
-from hosting.store_commands import command_on
-from hosting.undeclared import told, undeclared
+from hosting.engine.editing import reports_told
+from hosting.evaluator.evaluator import QueryEvaluator
+from hosting.evaluator.sidecars import LOOK_S
+from hosting.evaluator.undeclared import told, undeclared
+from hosting.repair.store_commands import command_on
+from hosting.reports.failure_summary import count_of
+from hosting.reports.reporter import ENDS, LOG
+from hosting.reports.status_file import StatusFile
 from reliable_rx.errors import StoreOwned, described
 
 TOGETHER_S = 1.0

@@ -1,9 +1,9 @@
 """`reliable-rx status` of one evaluator's store: what has failed in it, why, where and since when.
 
 What is durable is read from the newest checkpoint, without loading any code; what is so at this moment from what the
-process that runs on it says (`hosting/status_file.py`), or has said last. So it works on a store whose app cannot be
-imported here, and on one on which nothing runs any more. What is only in the journal is not looked at: that needs the
-sources and the code. It is counted.
+process that runs on it says (`hosting/reports/status_file.py`), or has said last. So it works on a store whose app
+cannot be imported here, and on one on which nothing runs any more. What is only in the journal is not looked at: that
+needs the sources and the code. It is counted.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint import PostgresStore, SqliteStore
-from checkpoint.files import lock_owner
-from checkpoint.salvage import salvage
+from checkpoint.format.salvage import salvage
+from checkpoint.sqlite.files import lock_owner
 from checkpoint.store import StoreReader
 from hosting.cli.terminal import say
 from hosting.cli.wording import FAILED, moment, plural, span, table
-from hosting.failure import FailedAt
-from hosting.failure_summary import newest
-from hosting.status_file import NAME, SILENT_S, is_torn, read_status
+from hosting.engine.failure import FailedAt
+from hosting.reports.failure_summary import newest
+from hosting.reports.status_file import NAME, SILENT_S, is_torn, read_status
 from reliable_rx.errors import CheckpointRefused
 
 WATCH_S = 1.0

@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from checkpoint import PostgresStore, SqliteStore
-from checkpoint.envelope import KeyRing
-from checkpoint.exchange import copy_store
-from checkpoint.sqlite_parts import GROUP_FILE, is_store
+from checkpoint.format.envelope import KeyRing
+from checkpoint.sqlite.exchange import copy_store
+from checkpoint.sqlite.parts import GROUP_FILE, is_store
 from checkpoint.store import Store, StoreReader
 from hosting.cli.loading import name_of
 from hosting.cli.store_status import StoreStatus, look, look_in_database
 from hosting.cli.terminal import complain
 from hosting.cli.whereabouts import what_is_there
 from hosting.cli.wording import BadUsage
-from hosting.failure_summary import to_hand_on
-from hosting.partition_store import Group, group_named_in, group_of
 from hosting.partitioned.opening import is_on_a_server
 from hosting.partitioned.store_beside import holds_both, way_apart
+from hosting.repair.partition_store import Group, group_named_in, group_of
+from hosting.reports.failure_summary import to_hand_on
 from reliable_rx.errors import ReliableRxError, StoreUnavailable
 
 NAMED_MAX = 10
@@ -123,19 +123,19 @@ class Database:
 
     def is_damaged(self) -> bool:
         """Whether rows must be mended before it opens."""
-        from checkpoint.postgres_rescue import damaged_rows
+        from checkpoint.postgres.rescue import damaged_rows
 
         return bool(damaged_rows(self._dsn, self._name, self._keys))
 
     def mend(self) -> dict[str, tuple[str, list[str] | None]]:
         """Have it open; return by part what was wrong, and what that has lost (None: nothing)."""
-        from checkpoint.postgres_rescue import mend_rows
+        from checkpoint.postgres.rescue import mend_rows
 
         return mend_rows(self._dsn, self._name, self._keys)
 
     @contextmanager
     def copied(self) -> Iterator[tuple[StoreAddress, TOLD]]:
-        from checkpoint.postgres_copy import COPY, copied_store
+        from checkpoint.postgres.copy import COPY, copied_store
 
         with copied_store(self._dsn, self._name) as copy:
             yield Database(self._dsn, copy, self._keys), lambda text: text.replace(COPY, "")
@@ -262,8 +262,8 @@ def groups_in(dsn: str) -> list[str]:
 
 def names_in(dsn: str, sql: str, *parameters: str) -> list[str]:
     """Return the names that *sql* asks for. *Raises* `BadUsage`; `StoreUnavailable` if nothing of ours is there."""
-    from checkpoint.postgres_connections import Connections
-    from checkpoint.postgres_schema import look as look_at
+    from checkpoint.postgres.connections import Connections
+    from checkpoint.postgres.schema import look as look_at
 
     try:
         with closing(Connections(dsn, connections_max=2, prepare=look_at)) as connections, connections.use() as server:

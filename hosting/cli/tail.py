@@ -10,21 +10,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-from checkpoint.salvage import Unreadable
+from checkpoint.format.salvage import Unreadable
 from checkpoint.store import StoreReader
 from hosting.cli.inspect_store import tops
 from hosting.cli.loading import load_for_store, reach
 from hosting.cli.stores import StoreAddress
 from hosting.cli.terminal import say_all
 from hosting.cli.wording import BadUsage, in_json
-from hosting.records import read_records
-from hosting.standing import RUNNING
-from hosting.stored_outputs import stored_segments
-from hosting.turn import Output
-from reliable_rx.arguments import plural
+from hosting.edges.stored_outputs import stored_segments
+from hosting.engine.hosted_query import RUNNING
+from hosting.engine.records import read_records
+from hosting.engine.turns import Output
 from reliable_rx.errors import PositionUnavailable, described, one_line
 from reliable_rx.names import query_of
-from reliable_rx.rows import Loader
+from reliable_rx.operators.contract.arguments import plural
+from reliable_rx.runtime.rows import Loader
 
 POLL_S = 0.25
 SELDOM = 9.0

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from shlex import quote
 
-from checkpoint.sqlite_parts import GROUP_FILE, is_store
+from checkpoint.sqlite.parts import GROUP_FILE, is_store
 
 LOOKED_MAX, NAMED_MAX = 1000, 5
 

@@ -12,8 +12,8 @@ from unicodedata import category, east_asian_width
 
 from hosting.cli.terminal import LogHandler
 from hosting.sinks.plain import to_plain
-from reliable_rx.arguments import plural as plural
 from reliable_rx.errors import one_line
+from reliable_rx.operators.contract.arguments import plural as plural
 from reliable_rx.shown import bounded_repr, is_light
 
 NO_COLUMN = ("Mn", "Me", "Cf")

@@ -15,7 +15,7 @@ from typing import Any
 
 from checkpoint import SqliteStore
 from hosting.demo.airport import airport
-from hosting.evaluator import QueryEvaluator
+from hosting.evaluator.evaluator import QueryEvaluator
 
 REPORT_S = 0.02
 

@@ -20,11 +20,12 @@ from typing import Protocol
 
 from checkpoint.offsets.store import Committed
 from checkpoint.store import Store
-from hosting import idling
-from hosting.background import Lend
-from hosting.edit import reports_told
-from hosting.evaluator import QueryEvaluator
-from hosting.loop import keep
+from hosting.edges.position_reset import rewind
+from hosting.engine.editing import reports_told
+from hosting.evaluator import wakeups as idling
+from hosting.evaluator.evaluator import QueryEvaluator
+from hosting.evaluator.loop import keep
+from hosting.evaluator.serial_executor import Lend
 from hosting.partitioned.crew import DONE, Task
 from hosting.partitioned.failures import inside
 from hosting.partitioned.keys import Key
@@ -34,11 +35,10 @@ from hosting.partitioned.room import Room
 from hosting.partitioned.sections import Section
 from hosting.partitioned.sleeper import Sleeper
 from hosting.partitioned.words import Failure, Lease, Partition
-from hosting.rewinding import rewind
-from hosting.tracebacks import with_trace
+from hosting.reports.tracebacks import with_trace
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import LeaseLost, ReliableRxError, SourceFailed, described
-from reliable_rx.probes import probe
+from reliable_rx.failpoints import probe
 
 LOG = logging.getLogger("reliable_rx")
 SLICE_S = 0.02

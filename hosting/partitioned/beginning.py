@@ -13,15 +13,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from checkpoint.offsets.store import OffsetStore
-from hosting import renamed
-from hosting.partition_store import RESTORE_GROUP
+from hosting.edges import renamed
+from hosting.edges.start_positions import Start, resolve
 from hosting.partitioned.keys import WHOLE, key_of, sources_in
 from hosting.partitioned.numbering import check_numbering
 from hosting.partitioned.past import Past
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.sections import Section, listing_of
 from hosting.partitioned.words import Partition
-from hosting.starting import Start, resolve
+from hosting.repair.partition_store import RESTORE_GROUP
 from reliable_rx.errors import QueryRefused, StoreOwned
 from reliable_rx.reliable import Listed
 

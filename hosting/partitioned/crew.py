@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from hosting.tracebacks import with_trace
+from hosting.reports.tracebacks import with_trace
 
 DONE = -1.0
 """What a task returns that is over."""

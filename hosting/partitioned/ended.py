@@ -1,8 +1,8 @@
 """Watch over the partitions of a group that were read to their ends, and whose files go on to grow.
 
-No node opens them again, so no evaluator tells what one process tells at each start (`hosting.growth`). How much each
-of them had is in the last checkpoint of its store, which is read once for each time that it has ended. Asked by a
-thread of its own, since files may lie where nothing answers. Rejected: in the group's document (it would grow with
+No node opens them again, so no evaluator tells what one process tells at each start (`hosting.reports.growth`). How
+much each of them had is in the last checkpoint of its store, which is read once for each time that it has ended. Asked
+by a thread of its own, since files may lie where nothing answers. Rejected: in the group's document (it would grow with
 each partition that ends).
 """
 
@@ -12,14 +12,14 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
-from checkpoint.codec import decode_data
-from hosting.growth import LOOKED_AT_MAX, Growth, Key
-from hosting.incidents import Incidents
+from checkpoint.format.codec import decode_data
 from hosting.partitioned.asking import Asker
 from hosting.partitioned.group import Hold
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.sections import Section
 from hosting.partitioned.words import Epoch, Partition
+from hosting.reports.growth import LOOKED_AT_MAX, Growth, Key
+from hosting.reports.incidents import Incidents
 from reliable_rx.errors import ReliableRxError
 from reliable_rx.reliable import Growing
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from hosting.incidents import Incident, Incidents
 from hosting.partitioned.words import Failure, Partition
+from hosting.reports.incidents import Incident, Incidents
 from reliable_rx.errors import cut_middle
 
 STEADY_S = 10.0

@@ -14,7 +14,7 @@ journal that nobody saw are taken again, a checkpoint beyond the journal cuts it
 
 **Taking over.** After the claim the newest older store is looked at. If its lock is free, its owner has closed it or
 is dead: it is renamed, whatever its size. If the lock is held, its owner is stopped or lost: it is copied beside
-(`checkpoint.sqlite_copy`), and the copy renamed. After the rename the claims are looked at once more: of two that take
+(`checkpoint.sqlite.copy`), and the copy renamed. After the rename the claims are looked at once more: of two that take
 over at once, the newer has claimed before it looked for stores, so either it finds the store of the older one or the
 older one finds its claim. A crash on the way leaves a claim, or a store nobody has written to; the next epoch begins
 with the same stores. Claims are not synced: what they hold off dies with the machine.
@@ -38,16 +38,16 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from checkpoint.envelope import KeyRing
 from checkpoint.failures import unavailable
-from checkpoint.files import DirectoryLock, RealDisk, make_directory
-from checkpoint.sqlite import SqliteReader, SqliteStore
-from checkpoint.sqlite_copy import copy_store
-from checkpoint.sqlite_parts import is_whole
-from hosting.file_names import file_name, name_of, write_name
+from checkpoint.format.envelope import KeyRing
+from checkpoint.sqlite.copy import copy_store
+from checkpoint.sqlite.files import DirectoryLock, RealDisk, make_directory
+from checkpoint.sqlite.parts import is_whole
+from checkpoint.sqlite.store import SqliteReader, SqliteStore
+from hosting.partitioned.file_names import file_name, name_of, write_name
 from hosting.partitioned.words import Epoch, Lease, Partition
 from reliable_rx.errors import LeaseLost, StoreOwned, StoreUnavailable
-from reliable_rx.probes import probe
+from reliable_rx.failpoints import probe
 
 TRIES_MAX = 20
 _CLAIM = ".tmp"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hosting.edges.sink_positions import UNMADE, label_of
 from hosting.partitioned.places import Place
-from hosting.sink_positions import UNMADE, label_of
 from reliable_rx.errors import LeaseLost, invariant
 from reliable_rx.reliable import DeadLetter, Sink, Skipping
 

@@ -1,7 +1,7 @@
 """Watch over the partition of all sources when it was read to its end: what has come to a source since is told.
 
-No node opens it again, so no evaluator tells what one process tells at each start (`hosting.late_partitions`): the
-queries of scope ``all`` would never read it, and nothing would say so. What it had is in the last checkpoint of its
+No node opens it again, so no evaluator tells what one process tells at each start (`hosting.edges.late_partitions`):
+the queries of scope ``all`` would never read it, and nothing would say so. What it had is in the last checkpoint of its
 store, what there is now its sources say. They are asked by a thread of its own, since they may not return; the log has
 it, and the group's document, for who looks when no node runs. Rejected: to open it at each start (for queries that get
 nothing of it, and sinks that are fenced for nothing), and to run its queries again by ourselves.
@@ -14,11 +14,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkpoint.codec import decode_data
-from hosting.blame import blamed
-from hosting.incidents import Incidents
-from hosting.late_partitions import AFTER_THE_END, RESTARTED_MAX, shown_some
-from hosting.partition_store import Group, of_group
+from checkpoint.format.codec import decode_data
+from hosting.edges.late_partitions import AFTER_THE_END, RESTARTED_MAX, shown_some
+from hosting.engine.blame import blamed
 from hosting.partitioned.asking import Asker
 from hosting.partitioned.failures import worst_of
 from hosting.partitioned.group import Hold
@@ -26,6 +24,8 @@ from hosting.partitioned.keys import WHOLE_PARTITION
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.sections import Section, listing_of, roots_of, sources_of
 from hosting.partitioned.words import Epoch, Failure, Status
+from hosting.repair.partition_store import Group, of_group
+from hosting.reports.incidents import Incidents
 from reliable_rx.errors import StoreUnavailable, described
 
 SINCE = "all that it had was read to its end"

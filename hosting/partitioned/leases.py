@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from checkpoint.offsets import Committer
 from checkpoint.offsets.store import Committed, OffsetStore, Refusal
-from hosting.incidents import Incidents
 from hosting.partitioned.agent import Agent
 from hosting.partitioned.channel import Do
 from hosting.partitioned.failures import TOLD_MAX
@@ -21,6 +20,7 @@ from hosting.partitioned.keys import Key
 from hosting.partitioned.member import Action, Membership
 from hosting.partitioned.shared import Shared
 from hosting.partitioned.words import Failure, Lease, Partition
+from hosting.reports.incidents import Incidents
 from reliable_rx.errors import LeaseLost, cut_middle, described
 
 LOG = logging.getLogger("reliable_rx")

@@ -12,12 +12,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from hosting.blame import blamed
-from hosting.incidents import Incidents
+from hosting.engine.blame import blamed
 from hosting.partitioned.asking import Asker
 from hosting.partitioned.beats import Catalog, catalog_of
 from hosting.partitioned.sections import Section
 from hosting.partitioned.words import Shard
+from hosting.reports.incidents import Incidents
 from reliable_rx.errors import described
 
 Known = Callable[[], Iterable[Shard]]

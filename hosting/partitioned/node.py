@@ -18,9 +18,8 @@ from dataclasses import replace
 
 from checkpoint.offsets.store import OffsetStore
 from hosting.app import App
-from hosting.blame import blamed
-from hosting.incidents import Incidents
-from hosting.loop_reports import LASTING_S
+from hosting.edges.start_positions import Start
+from hosting.engine.blame import blamed
 from hosting.partitioned.agent import Agent, Means
 from hosting.partitioned.asking import Asker
 from hosting.partitioned.assign import sticky
@@ -47,7 +46,8 @@ from hosting.partitioned.tending import warn
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.waking import PERIOD_S, Waker
 from hosting.partitioned.words import Assignor, Failure, Lease, Partition, Status
-from hosting.starting import Start
+from hosting.reports.incidents import Incidents
+from hosting.reports.loop_reports import LASTING_S
 from reliable_rx.errors import StoreUnavailable, cut_middle, described
 
 GAP_S = 0.05

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hosting.edges.source_positions import refusal
 from hosting.partitioned.past import Past
 from hosting.partitioned.sections import Section
-from hosting.source_positions import refusal
 from hosting.sources.numbering import reading_of, renumbered_since
 from reliable_rx.reliable import Source
 

@@ -15,13 +15,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from checkpoint.files import make_directory
 from checkpoint.offsets.postgres import PostgresOffsets
 from checkpoint.offsets.sqlite import SqliteOffsets
 from checkpoint.offsets.store import Lease, MovableOffsets
 from checkpoint.offsets.store import Partition as Named
-from checkpoint.sqlite_parts import GROUP_FILE
-from hosting.file_names import file_name, name_of, write_name
+from checkpoint.sqlite.files import make_directory
+from checkpoint.sqlite.parts import GROUP_FILE
+from hosting.partitioned.file_names import file_name, name_of, write_name
 from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.group import read_leases
 from hosting.partitioned.keys import lease_over

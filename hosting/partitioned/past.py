@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkpoint.codec import decode
+from checkpoint.format.codec import decode
 from checkpoint.offsets.store import Committed
 from checkpoint.store import StoreReader
-from hosting import journaling
+from hosting.edges.source_definitions import READ
+from hosting.evaluator import group_commit as journaling
 from hosting.partitioned.keys import WHOLE, Key, lease_over, section_of, sources_in
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.words import Partition
-from hosting.source_definitions import READ
 from hosting.sources.fingerprint import Fingerprint, Versions
 from reliable_rx.errors import CheckpointRefused
 

@@ -16,9 +16,9 @@ from contextlib import closing
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from checkpoint.envelope import KeyRing
-from checkpoint.postgres_connections import Connections, translated
-from checkpoint.postgres_schema import make
+from checkpoint.format.envelope import KeyRing
+from checkpoint.postgres.connections import Connections, translated
+from checkpoint.postgres.schema import make
 from hosting.partitioned.registry import Cancel, Subscribers
 from hosting.partitioned.sealed_document import DocumentSeal
 from reliable_rx.errors import ReliableRxError

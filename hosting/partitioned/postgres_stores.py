@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 from urllib.parse import quote, unquote
 
-from checkpoint.envelope import KeyRing
-from checkpoint.postgres import KIND, PostgresReader, PostgresStore
-from checkpoint.postgres_connections import Connections, without_password
-from checkpoint.postgres_owner import Presence, find_identity, forget
-from checkpoint.postgres_schema import make
+from checkpoint.format.envelope import KeyRing
+from checkpoint.postgres.connections import Connections, without_password
+from checkpoint.postgres.owner import Presence, find_identity, forget
+from checkpoint.postgres.schema import make
+from checkpoint.postgres.store import KIND, PostgresReader, PostgresStore
 from hosting.partitioned.words import Epoch, Lease, Partition
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checkpoint.offsets.store import OffsetStore
-from hosting.evaluator import QueryEvaluator
+from hosting.evaluator.evaluator import QueryEvaluator
 from reliable_rx.errors import OffsetsLoading, OffsetsMoved, StoreUnavailable
 from reliable_rx.names import query_of
 

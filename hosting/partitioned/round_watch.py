@@ -14,11 +14,11 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from hosting import hang_watch
-from hosting.incidents import Incidents
-from hosting.loop_reports import LASTING_S
 from hosting.partitioned.agent import Agent
 from hosting.partitioned.words import Failure
+from hosting.reports import hang_watch
+from hosting.reports.incidents import Incidents
+from hosting.reports.loop_reports import LASTING_S
 
 STALL, NODE = "stall", "node"
 

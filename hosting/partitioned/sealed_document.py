@@ -9,7 +9,7 @@ document (it would be parsed first).
 
 from __future__ import annotations
 
-from checkpoint.envelope import KeyRing, seal, unseal
+from checkpoint.format.envelope import KeyRing, seal, unseal
 from reliable_rx.errors import CheckpointRefused
 
 KIND = "group"

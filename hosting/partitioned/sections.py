@@ -16,29 +16,29 @@ from typing import Any, NamedTuple
 
 from checkpoint.offsets.store import Committed
 from checkpoint.store import Store
+from hosting.admission.cycles import made_of, refuse_cycle
 from hosting.app import App, Declared, DeclaredSink, made_source, sink_at
-from hosting.background import Lend
-from hosting.closing import let_go
-from hosting.cycles import made_of, refuse_cycle
-from hosting.evaluator import QueryEvaluator
-from hosting.lineage import check_partitions
+from hosting.edges.positions import Point
+from hosting.edges.sink_writer import checked_policy, tamed
+from hosting.edges.start_positions import Start
+from hosting.engine.lineage import check_partitions
+from hosting.evaluator.closing import let_go
+from hosting.evaluator.evaluator import QueryEvaluator
+from hosting.evaluator.serial_executor import Lend
 from hosting.partitioned.guarded import Guarded, RefusedSink
 from hosting.partitioned.keys import AND, PARTS, WHOLE, WHOLE_PARTITION, Key, key_of
 from hosting.partitioned.places import Place
 from hosting.partitioned.targets import Targets
 from hosting.partitioned.words import Partition, Shard
-from hosting.positions import Point
-from hosting.sink_writer import checked_policy, tamed
 from hosting.sinks.origins import claim
 from hosting.sources.definition import hand_on
-from hosting.starting import Start
-from reliable_rx.choices import OnError
 from reliable_rx.errors import QueryRefused, SourceFailed
 from reliable_rx.names import query_of
-from reliable_rx.plan import Plan
-from reliable_rx.query import Query
+from reliable_rx.operators.contract.choices import OnError
+from reliable_rx.query.query import Query
+from reliable_rx.query.size import check_size
 from reliable_rx.reliable import Fencing, Listed, Listing, Origin, Reader, Sink, Source
-from reliable_rx.size import check_size
+from reliable_rx.runtime.plan import Plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from hosting.partitioned.group import Group
 from hosting.partitioned.registry import Registry
 from hosting.partitioned.words import Lease, Partition, Shard
 from reliable_rx.errors import StoreUnavailable
-from reliable_rx.probes import probe
+from reliable_rx.failpoints import probe
 
 T = TypeVar("T")
 RACES_MAX = 1_000

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from checkpoint.database import checked
-from checkpoint.envelope import KeyRing
 from checkpoint.failures import unavailable
+from checkpoint.format.envelope import KeyRing
 from checkpoint.ownership import Ownership, keep_for_parent, tell_of_forks
+from checkpoint.sqlite.database import checked
 from hosting.partitioned.registry import Cancel, Subscribers
 from hosting.partitioned.sealed_document import DocumentSeal
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from checkpoint.sqlite_parts import GROUP_FILE, is_store
+from checkpoint.sqlite.parts import GROUP_FILE, is_store
 from reliable_rx.errors import StoreOwned
 
 
@@ -38,8 +38,8 @@ def check_no_store_in(directory: Path) -> None:
 
 def check_no_store_called(name: str, dsn: str) -> None:
     """*Raises* `StoreOwned` if a store of one evaluator in the database *dsn* is called *name*; `StoreUnavailable`."""
-    from checkpoint.postgres_connections import Connections
-    from checkpoint.postgres_schema import make
+    from checkpoint.postgres.connections import Connections
+    from checkpoint.postgres.schema import make
 
     sql = b"SELECT name FROM stores WHERE kind = 'store' AND name = %s"
     with closing(Connections(dsn, connections_max=2, prepare=make)) as connections, connections.use() as server:

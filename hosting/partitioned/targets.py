@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from hosting.sink_positions import check_apart
+from hosting.edges.sink_positions import check_apart
 from reliable_rx.errors import QueryRefused
 from reliable_rx.reliable import Source
 

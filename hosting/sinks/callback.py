@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from reliable_rx.arguments import check_function
-from reliable_rx.choices import names_keywords
+from reliable_rx.operators.contract.arguments import check_function
+from reliable_rx.operators.contract.choices import names_keywords
 from reliable_rx.reliable import DeadLetter
 
 

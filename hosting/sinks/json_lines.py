@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint.ownership import OwnProcess
-from hosting.blame import blamed
-from hosting.kinds import checks_kinds
+from hosting.admission.constructor_types import checks_kinds
+from hosting.engine.blame import blamed
 from hosting.sinks.fencing import EACH, EpochFile, fenced, lost
 from hosting.sinks.flushed_mark import FlushedMark, read_mark
 from hosting.sinks.line_recovery import inspect, recover, refuse_others
@@ -38,7 +38,6 @@ from hosting.sinks.origins import better
 from hosting.sinks.places import Place, beside, opening
 from hosting.sinks.plain import to_plain
 from hosting.sinks.text import JSON, bounded, error_text, shown, to_json
-from reliable_rx.choices import names_keywords
 from reliable_rx.class_of import qualname_of
 from reliable_rx.errors import (
     PositionUnavailable,
@@ -47,8 +46,9 @@ from reliable_rx.errors import (
     ValueRefused,
     invariant,
 )
+from reliable_rx.failpoints import probe
 from reliable_rx.interrupts import let_through
-from reliable_rx.probes import probe
+from reliable_rx.operators.contract.choices import names_keywords
 from reliable_rx.reliable import DeadLetter, Origin
 
 UNSYNCED_BYTES_MAX = 8 << 20

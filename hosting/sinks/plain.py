@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from hosting.sinks.text import digits
-from reliable_rx.arguments import cut
 from reliable_rx.class_of import name_of, path_of
+from reliable_rx.operators.contract.arguments import cut
 
 _ATOMS = (str, int, float, bool, type(None))
 _TEXTS = (decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath)

@@ -21,8 +21,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from checkpoint.ownership import OwnProcess, keep_for_parent, tell_of_forks
-from hosting.blame import blamed
-from hosting.kinds import checks_kinds
+from hosting.admission.constructor_types import checks_kinds
+from hosting.engine.blame import blamed
 from hosting.sinks import sqlite_positions
 from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, getters_of, quoted, ways_to
 from hosting.sinks.fencing import lost
@@ -30,11 +30,11 @@ from hosting.sinks.origins import check_origin, origin_in
 from hosting.sinks.places import Place, opening
 from hosting.sinks.sqlite_errors import guard
 from hosting.sinks.text import error_text, shown
-from reliable_rx.choices import names_keywords
 from reliable_rx.class_of import qualname_of
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, ValueRefused, invariant
+from reliable_rx.failpoints import probe
 from reliable_rx.interrupts import let_through
-from reliable_rx.probes import probe
+from reliable_rx.operators.contract.choices import names_keywords
 from reliable_rx.reliable import DeadLetter, Origin
 
 ROWS_HELD_MAX = 65_536

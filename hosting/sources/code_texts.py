@@ -19,7 +19,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 
 from reliable_rx.class_of import module_of
-from reliable_rx.code_digest import code_digest, digest_of
+from reliable_rx.functions.code_digest import code_digest, digest_of
 
 Codes = list[tuple[str, str]]
 """Names and digests of functions."""

@@ -16,8 +16,8 @@ from typing import Any
 
 from hosting.sources.ring import HashRing
 from reliable_rx.class_of import is_a
-from reliable_rx.identity import hash_of
-from reliable_rx.reach import contents, is_own, may_change
+from reliable_rx.functions.reach import contents, is_own, may_change
+from reliable_rx.query.identity import hash_of
 
 CONSTANTS = (int, float, str, bytes, bool, tuple, frozenset, HashRing)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hosting.blame import blamed
+from hosting.engine.blame import blamed
 from hosting.sources.bad_records import ADDRESS, reason_of
 from reliable_rx.class_of import name_of
 from reliable_rx.errors import SourceFailed

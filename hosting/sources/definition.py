@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Mapping
 from functools import partial
 from typing import Any
 
-from reliable_rx.reach import is_own
+from reliable_rx.functions.reach import is_own
 from reliable_rx.reliable import Defined, Numbered, Source
 
 CLASS = "class"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from hosting.kinds import checks_kinds
+from hosting.admission.constructor_types import checks_kinds
 from hosting.sources.definition import hand_on
 from reliable_rx.errors import SourceFailed
 from reliable_rx.reliable import Batch, Bounded, Findable, Reader, SequencedEnd, Source

@@ -16,7 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from hosting.kinds import checks_kinds
+from hosting.admission.constructor_types import checks_kinds
+from hosting.edges.start_positions import ENDLESS
 from hosting.sources import lines
 from hosting.sources.decoding import Reading
 from hosting.sources.definition import Extending, by_place
@@ -25,10 +26,9 @@ from hosting.sources.lanes import BUFFERED_MAX, Lane, Marks
 from hosting.sources.passes import NO_KEY, Pass
 from hosting.sources.paths import COMPRESSED, Found, Paths, Presence, sizes_of
 from hosting.sources.sorted_reader import Sorted, SortedReader, Sorting
-from hosting.starting import ENDLESS
-from reliable_rx.arguments import cut, plural
-from reliable_rx.choices import OnBadRecord, check_choice, names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.operators.contract.arguments import cut, plural
+from reliable_rx.operators.contract.choices import OnBadRecord, check_choice, names_keywords
 from reliable_rx.reliable import Batch, Reader
 
 Format = Literal["csv", "jsonl", "parquet"]

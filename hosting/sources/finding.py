@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from hosting.blame import blamed
+from hosting.engine.blame import blamed
 from hosting.sources.times import time_of, without_time
 from reliable_rx.errors import PositionUnavailable
 from reliable_rx.reliable import Source

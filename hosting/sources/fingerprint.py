@@ -18,19 +18,19 @@ from enum import Enum
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any, NamedTuple
 
-from checkpoint.code import makers
+from checkpoint.format.code import makers
 from hosting.sources.code_texts import texts_of
 from hosting.sources.constants import CONSTANTS, constants_of, held_by
 from hosting.sources.definition import definition_of
-from reliable_rx.changing import Changes
 from reliable_rx.class_of import bases_of, is_a, module_of, path_of, qualname_of, space_of
-from reliable_rx.code_digest import code_digest, joined
-from reliable_rx.contents import Content
-from reliable_rx.identity import Writing, hash_of
+from reliable_rx.functions.changing import Changes
+from reliable_rx.functions.code_digest import code_digest, joined
+from reliable_rx.functions.contents import Content
+from reliable_rx.functions.reach import GETTERS, assigned, is_own, is_own_code, methods, plain_function
 from reliable_rx.interrupts import let_through
-from reliable_rx.reach import GETTERS, assigned, is_own, is_own_code, methods, plain_function
+from reliable_rx.query.canonical_text import NAMED
+from reliable_rx.query.identity import Writing, hash_of
 from reliable_rx.reliable import Source
-from reliable_rx.text import NAMED
 
 FORMAT = 3
 KNOWN_MAX = 1000

@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hosting.blame import blamed
-from hosting.kinds import checks_kinds
+from hosting.admission.constructor_types import checks_kinds
+from hosting.edges.start_positions import ENDLESS
+from hosting.engine.blame import blamed
 from hosting.sources.bad_records import reason_of
 from hosting.sources.definition import by_place, hand_on
 from hosting.sources.faults import Fault, FaultySource
 from hosting.sources.finding import first_at
 from hosting.sources.script import Change, Script, made_by
-from hosting.starting import ENDLESS
-from reliable_rx.arguments import plural
-from reliable_rx.choices import names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.operators.contract.arguments import plural
+from reliable_rx.operators.contract.choices import names_keywords
 from reliable_rx.reliable import Batch, Listing, Reader
 
 BLOCK = 64

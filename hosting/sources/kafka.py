@@ -12,15 +12,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hosting.kinds import checks_kinds
+from hosting.admission.constructor_types import checks_kinds
 from hosting.sources.kafka_ask import Asker
 from hosting.sources.kafka_link import Link
 from hosting.sources.kafka_offsets import Offsets
 from hosting.sources.kafka_reader import KafkaReader, Limits
 from hosting.sources.kafka_record import KafkaRecord, record_of
 from hosting.sources.kafka_settings import client_settings
-from reliable_rx.choices import OnBadRecord, check_choice, names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.operators.contract.choices import OnBadRecord, check_choice, names_keywords
 from reliable_rx.reliable import Listing
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hosting.reports.tracebacks import with_trace
 from hosting.sources.kafka_ask import connected
 from hosting.sources.kafka_offsets import Offsets
 from hosting.sources.kafka_reader import KafkaReader
-from hosting.tracebacks import with_trace
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed, described
 
 if TYPE_CHECKING:

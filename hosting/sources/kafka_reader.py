@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hosting.blame import blamed
+from hosting.engine.blame import blamed
 from hosting.sources.bad_records import reason_of
 from hosting.sources.kafka_record import record_of
 from reliable_rx.errors import ReliableRxError, SourceFailed

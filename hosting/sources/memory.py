@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hosting.kinds import checks_kinds
+from hosting.admission.constructor_types import checks_kinds
 from hosting.sources.finding import first_at
-from reliable_rx.arguments import plural
-from reliable_rx.choices import names_keywords
 from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.operators.contract.arguments import plural
+from reliable_rx.operators.contract.choices import names_keywords
 from reliable_rx.reliable import Batch, Reader
 
 FRAMES = {

@@ -26,8 +26,8 @@ from hosting.sources.fingerprint import (
     part_of,
     parts_of,
 )
-from reliable_rx.code_digest import joined
-from reliable_rx.contents import Content
+from reliable_rx.functions.code_digest import joined
+from reliable_rx.functions.contents import Content
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Source
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from typing import Any, Protocol, runtime_checkable
 
+from hosting.reports.tracebacks import with_trace
 from hosting.sources.definition import hand_on
-from hosting.tracebacks import with_trace
 from reliable_rx.errors import ReliableRxError
 from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Batch, Reader, SequencedEnd, Source, Waking

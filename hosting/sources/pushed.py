@@ -13,15 +13,15 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
-from checkpoint.codec import decode, encode
-from checkpoint.log import Log
-from hosting.blame import blamed
+from checkpoint.format.codec import decode, encode
+from checkpoint.sealed_log.log import Log
+from hosting.engine.blame import blamed
 from hosting.sources.bad_records import RAW_MAX, reason_of
-from reliable_rx.arguments import cut
-from reliable_rx.choices import OnBadRecord, check_choice
 from reliable_rx.class_of import is_a, name_of
 from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed, StoreUnavailable, TooLate, described
 from reliable_rx.interrupts import let_through
+from reliable_rx.operators.contract.arguments import cut
+from reliable_rx.operators.contract.choices import OnBadRecord, check_choice
 from reliable_rx.reliable import Batch, Rejected
 
 VALUE, COMPLETED, ERROR, UNREADABLE, LOST = 0, 1, 2, 3, 4

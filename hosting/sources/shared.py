@@ -15,12 +15,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from hosting.kinds import checks_kinds
-from hosting.pressure import Weights
+from hosting.admission.constructor_types import checks_kinds
+from hosting.edges.backpressure import Weights
+from hosting.edges.replay_buffer import Cache
 from hosting.sources.definition import definition_of, hand_on
 from hosting.sources.polling import Sizes
 from hosting.sources.shared_partition import SharedPartition, SharedReader
-from hosting.window import Cache
 from reliable_rx.names import check_name
 from reliable_rx.reliable import Source
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hosting.window import Cache, Cursor, stream_name
+from hosting.edges.replay_buffer import Cache, Cursor, stream_name
 from reliable_rx.errors import PositionUnavailable
 from reliable_rx.reliable import Batch, Reader, Rejected, SequencedEnd, Waking
 

@@ -11,10 +11,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hosting.blame import blamed
+from hosting.engine.blame import blamed
 from hosting.sources.bad_records import reason_of
-from reliable_rx.arguments import plural
 from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.operators.contract.arguments import plural
 from reliable_rx.reliable import Batch, Reader, Rejected
 
 FETCH_MAX = 65_536

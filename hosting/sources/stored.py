@@ -1,9 +1,9 @@
 """A stream that an evaluator has left in its store, as the source of another evaluator, in another process, later.
 
-A store has one owner at a time, so the two run one after the other: the writer stops (or dies), the reader opens
-the writer's store, takes what is there, and acknowledges in it what its own checkpoints cover. The writer keeps for
-it what it has not acknowledged. What is visible is what the writer's checkpoints hold; the rest of a killed writer's
-outputs come, under the same ids, when it has run again. Evaluators in one process use `hosting.stream.StreamSource`.
+A store has one owner at a time, so the two run one after the other: the writer stops (or dies), the reader opens the
+writer's store, takes what is there, and acknowledges in it what its own checkpoints cover. The writer keeps for it what
+it has not acknowledged. What is visible is what the writer's checkpoints hold; the rest of a killed writer's outputs
+come, under the same ids, when it has run again. Evaluators in one process use `hosting.edges.egress.StreamSource`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkpoint.store import Store, StoreReader
-from hosting.kinds import checks_kinds
+from hosting.admission.constructor_types import checks_kinds
+from hosting.edges.egress import joined
+from hosting.edges.replay_buffer import part
+from hosting.edges.stored_outputs import stored_segments
+from hosting.engine.turns import Output
 from hosting.sources.pushed import LogUnavailable
-from hosting.stored_outputs import stored_segments
-from hosting.stream import joined
-from hosting.turn import Output
-from hosting.window import part
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
 from reliable_rx.reliable import Batch
 

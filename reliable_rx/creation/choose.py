@@ -17,9 +17,9 @@ from reactivex.typing import AnyFuture
 
 from reliable_rx.creation.values import empty
 from reliable_rx.interrupts import let_through
-from reliable_rx.operator import Context, Stage
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Query, apply, as_query
+from reliable_rx.operators.contract.operator import Context, Stage
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.query.query import Query, apply, as_query
 
 A = TypeVar("A")
 K = TypeVar("K")

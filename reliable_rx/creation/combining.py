@@ -11,14 +11,14 @@ from reactivex import Observable
 from reactivex.typing import AnyFuture
 
 from reliable_rx.creation.values import empty, never
-from reliable_rx.operator import Context, Stage
-from reliable_rx.operators.combine import Concat, Merge
+from reliable_rx.operators.combine_latest import CombineLatest, WithLatestFrom, Zip, ZipLatest
+from reliable_rx.operators.contract.operator import Context, Stage
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.operators.errors import CatchNext, resuming
 from reliable_rx.operators.fork import ForkJoin
-from reliable_rx.operators.recover import CatchNext, resuming
-from reliable_rx.operators.tuples import CombineLatest, WithLatestFrom, Zip, ZipLatest
+from reliable_rx.operators.merge_concat import Concat, Merge
 from reliable_rx.operators.until import Amb
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Node, PlainOperator, Query, apply, as_query
+from reliable_rx.query.query import Node, PlainOperator, Query, apply, as_query
 
 A = TypeVar("A")
 B = TypeVar("B")

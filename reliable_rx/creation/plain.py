@@ -15,7 +15,7 @@ from reactivex import Observable
 from reactivex.abc import DisposableBase, ObserverBase, SchedulerBase
 from reactivex.typing import AnyFuture
 
-from reliable_rx.query import Node, PlainOperator, Query
+from reliable_rx.query.query import Node, PlainOperator, Query
 
 A = TypeVar("A")
 

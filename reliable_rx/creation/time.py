@@ -20,9 +20,10 @@ from typing import Any, Literal, TypeVar, get_args
 from reactivex.abc import SchedulerBase
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import TICK, Context, Stage
-from reliable_rx.operators.linear import fresh
-from reliable_rx.operators.time import (
+from reliable_rx.operators.contract.operator import TICK, Context, Stage
+from reliable_rx.operators.contract.parameters import frozen, relative_seconds
+from reliable_rx.operators.filtering import fresh
+from reliable_rx.operators.timing import (
     NEAR_S,
     TO_WHOLE,
     Relative,
@@ -32,8 +33,7 @@ from reliable_rx.operators.time import (
     in_microseconds,
     microseconds,
 )
-from reliable_rx.parameters import frozen, relative_seconds
-from reliable_rx.query import Query, apply
+from reliable_rx.query.query import Query, apply
 
 S = TypeVar("S")
 CatchUp = Literal["all", "once", "skip"]

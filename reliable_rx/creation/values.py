@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from reactivex.abc import SchedulerBase
 
 from reliable_rx.creation.pacing import PORTION, goes_on_later
-from reliable_rx.operator import Context, Stage
-from reliable_rx.operators.again import Repeat
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Node, Query, apply
+from reliable_rx.operators.contract.operator import Context, Stage
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.operators.repeat import Repeat
+from reliable_rx.query.query import Node, Query, apply
 
 A = TypeVar("A")
 LISTS = (list, tuple, range)

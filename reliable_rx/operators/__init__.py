@@ -6,10 +6,8 @@ knows nothing yet, is no error. Where it knows them, it goes by them.
 
 from typing import TYPE_CHECKING, NoReturn
 
-from reliable_rx.arguments import no_attribute
-from reliable_rx.operators.again import do_while, repeat, while_do
 from reliable_rx.operators.aggregate import average, count, reduce, sum, to_list
-from reliable_rx.operators.aligned import sliding_window, tumbling_window
+from reliable_rx.operators.aligned_windows import sliding_window, tumbling_window
 from reliable_rx.operators.buffer import (
     buffer,
     buffer_toggle,
@@ -18,20 +16,14 @@ from reliable_rx.operators.buffer import (
     buffer_with_inactivity,
 )
 from reliable_rx.operators.collect import to_dict, to_iterable, to_set
-from reliable_rx.operators.combine import concat, merge, start_with
-from reliable_rx.operators.decide import all, contains, is_empty, sequence_equal, some
+from reliable_rx.operators.combine_latest import combine_latest, with_latest_from, zip, zip_latest
+from reliable_rx.operators.conditional import all, contains, is_empty, sequence_equal, some
+from reliable_rx.operators.contract.arguments import no_attribute
 from reliable_rx.operators.distinct import distinct, distinct_until_changed
 from reliable_rx.operators.effects import do, do_action, finally_action, tap
-from reliable_rx.operators.ends import skip_last, slice, take_last, take_last_buffer
+from reliable_rx.operators.errors import catch, on_error_resume_next, retry, retry_with_backoff
 from reliable_rx.operators.expand import expand
-from reliable_rx.operators.extreme import max, max_by, min, min_by
-from reliable_rx.operators.fork import fork_join
-from reliable_rx.operators.front import skip, skip_while, skip_while_indexed, take, take_while, take_while_indexed
-from reliable_rx.operators.group import group_by, group_by_until
-from reliable_rx.operators.inner import concat_all, concat_map, exclusive, flat_map, flat_map_indexed, merge_all
-from reliable_rx.operators.join import group_join, join, join_within
-from reliable_rx.operators.leaving import observe_on, subscribe_on, to_future, to_marbles
-from reliable_rx.operators.linear import (
+from reliable_rx.operators.filtering import (
     default_if_empty,
     filter,
     filter_indexed,
@@ -40,10 +32,7 @@ from reliable_rx.operators.linear import (
     scan,
     where_key,
 )
-from reliable_rx.operators.materialized import as_observable, dematerialize, materialize
-from reliable_rx.operators.outside import map_async
-from reliable_rx.operators.partition import partition, partition_indexed
-from reliable_rx.operators.pick import (
+from reliable_rx.operators.find_first import (
     element_at,
     element_at_or_default,
     find,
@@ -51,13 +40,24 @@ from reliable_rx.operators.pick import (
     first,
     first_or_default,
 )
-from reliable_rx.operators.project import map, map_indexed, pluck, pluck_attr, starmap, starmap_indexed
-from reliable_rx.operators.recover import catch, on_error_resume_next, retry, retry_with_backoff
+from reliable_rx.operators.flatten import concat_all, concat_map, exclusive, flat_map, flat_map_indexed, merge_all
+from reliable_rx.operators.foreign import observe_on, subscribe_on, to_future, to_marbles
+from reliable_rx.operators.fork import fork_join
+from reliable_rx.operators.grouping import group_by, group_by_until
+from reliable_rx.operators.join import group_join, join, join_within
+from reliable_rx.operators.last_single import last, last_or_default, single, single_or_default, single_or_default_async
+from reliable_rx.operators.map_async import map_async
+from reliable_rx.operators.mapping import map, map_indexed, pluck, pluck_attr, starmap, starmap_indexed
+from reliable_rx.operators.merge_concat import concat, merge, start_with
+from reliable_rx.operators.minmax import max, max_by, min, min_by
+from reliable_rx.operators.notifications import as_observable, dematerialize, materialize
+from reliable_rx.operators.partition import partition, partition_indexed
+from reliable_rx.operators.repeat import do_while, repeat, while_do
 from reliable_rx.operators.sessions import window_with_inactivity
-from reliable_rx.operators.settle import last, last_or_default, single, single_or_default, single_or_default_async
-from reliable_rx.operators.share import multicast, publish, publish_value, ref_count, replay, share
+from reliable_rx.operators.sharing import multicast, publish, publish_value, ref_count, replay, share
 from reliable_rx.operators.switch import flat_map_latest, switch_latest, switch_map, switch_map_indexed
-from reliable_rx.operators.time import debounce, delay, delay_subscription, sample, throttle_with_timeout, timeout
+from reliable_rx.operators.take_skip import skip, skip_while, skip_while_indexed, take, take_while, take_while_indexed
+from reliable_rx.operators.take_skip_last import skip_last, slice, take_last, take_last_buffer
 from reliable_rx.operators.time_gates import (
     skip_last_with_time,
     skip_until_with_time,
@@ -66,14 +66,14 @@ from reliable_rx.operators.time_gates import (
     take_until_with_time,
     take_with_time,
 )
-from reliable_rx.operators.time_spans import (
+from reliable_rx.operators.time_windows import (
     buffer_with_time,
     buffer_with_time_or_count,
     window_with_time,
     window_with_time_or_count,
 )
-from reliable_rx.operators.time_stamps import throttle_first, time_interval, timestamp
-from reliable_rx.operators.tuples import combine_latest, with_latest_from, zip, zip_latest
+from reliable_rx.operators.timestamps import throttle_first, time_interval, timestamp
+from reliable_rx.operators.timing import debounce, delay, delay_subscription, sample, throttle_with_timeout, timeout
 from reliable_rx.operators.until import amb, skip_until, take_until
 from reliable_rx.operators.window import window, window_toggle, window_when, window_with_count
 from reliable_rx.operators.with_mapper import delay_with_mapper, throttle_with_mapper, timeout_with_mapper

@@ -13,13 +13,13 @@ from reactivex import Observable
 from reactivex.internal import SequenceContainsNoElementsError
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Linear
-from reliable_rx.operators.linear import fresh, takes_total
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Query
+from reliable_rx.operators.contract.operator import Linear
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.operators.filtering import fresh, takes_total
+from reliable_rx.query.query import Query
 
 if TYPE_CHECKING:
-    from reliable_rx.settings import Before
+    from reliable_rx.runtime.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")

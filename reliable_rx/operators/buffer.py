@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.arguments import check_boundaries, check_count
-from reliable_rx.operator import Context, Linear, Stage
+from reliable_rx.operators.contract.arguments import check_boundaries, check_count
+from reliable_rx.operators.contract.operator import Context, Linear, Stage
+from reliable_rx.operators.contract.parameters import frozen
 from reliable_rx.operators.sessions import check_gap
-from reliable_rx.operators.time_spans import check_list
+from reliable_rx.operators.time_windows import check_list
 from reliable_rx.operators.window import Closed
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Query, apply, as_query
+from reliable_rx.query.query import Query, apply, as_query
 
 if TYPE_CHECKING:
-    from reliable_rx.settings import Before
+    from reliable_rx.runtime.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, TypeVar, overload
 
 from reactivex import Observable
 
-from reliable_rx.arguments import check_key
-from reliable_rx.operator import Linear
 from reliable_rx.operators.aggregate import to_list
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Query
+from reliable_rx.operators.contract.arguments import check_key
+from reliable_rx.operators.contract.operator import Linear
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.query.query import Query
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 from reactivex import Observable
 from reactivex.internal.utils import NotSet
 
-from reliable_rx.operator import Linear
+from reliable_rx.operators.contract.operator import Linear
+from reliable_rx.operators.contract.parameters import frozen
 from reliable_rx.operators.distinct_bounded import DistinctBounded
 from reliable_rx.operators.evict import Evict, check_eviction
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Query
+from reliable_rx.query.query import Query
 
 if TYPE_CHECKING:
-    from reliable_rx.settings import Before
+    from reliable_rx.runtime.settings import Before
 
 A = TypeVar("A", bound=Any)
 K = TypeVar("K")

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from reliable_rx.errors import LimitExceeded
-from reliable_rx.operator import Context, Stage
+from reliable_rx.operators.contract.operator import Context, Stage
+from reliable_rx.operators.contract.parameters import frozen
 from reliable_rx.operators.evict import Evict, too_many
-from reliable_rx.parameters import frozen
 
 if TYPE_CHECKING:
-    from reliable_rx.settings import Before
+    from reliable_rx.runtime.settings import Before
 
 
 @frozen

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from reactivex import Observable
 from reactivex.abc import ObserverBase
 
-from reliable_rx.choices import Effects, check_choice
-from reliable_rx.operator import Context, Stage
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Query
+from reliable_rx.operators.contract.choices import Effects, check_choice
+from reliable_rx.operators.contract.operator import Context, Stage
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.query.query import Query
 
 A = TypeVar("A", bound=Any)
 

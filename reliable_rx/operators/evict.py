@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from reliable_rx.arguments import check_number
 from reliable_rx.errors import LimitExceeded
+from reliable_rx.operators.contract.arguments import check_number
 
 Evict = Literal["fail", "oldest", "least_recent"]
 EVICTIONS = ("fail", "oldest", "least_recent")

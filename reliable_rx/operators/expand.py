@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context
-from reliable_rx.operators.combine import check_queue
-from reliable_rx.operators.inner import Reads, Waiting
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Query
+from reliable_rx.operators.contract.operator import Context
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.operators.flatten import Reads, Waiting
+from reliable_rx.operators.merge_concat import check_queue
+from reliable_rx.query.query import Query
 
 A = TypeVar("A", bound=Any)
 WORK = "work"

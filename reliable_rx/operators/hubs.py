@@ -14,11 +14,11 @@ from reactivex.scheduler import CurrentThreadScheduler, VirtualTimeScheduler
 from reactivex.subject import BehaviorSubject, ReplaySubject, Subject
 from reactivex.typing import RelativeTime
 
-from reliable_rx.hub import STORED, fresh_number, fresh_token, is_made_by_query
-from reliable_rx.operator import Context, Operator, Stage
-from reliable_rx.operators.combine import check_queue
-from reliable_rx.parameters import frozen, relative_seconds
-from reliable_rx.query import ForeignLeaf, HubLeaf, Node, PlainOperator, Query, as_query
+from reliable_rx.operators.contract.operator import Context, Operator, Stage
+from reliable_rx.operators.contract.parameters import frozen, relative_seconds
+from reliable_rx.operators.merge_concat import check_queue
+from reliable_rx.query.query import ForeignLeaf, HubLeaf, Node, PlainOperator, Query, as_query
+from reliable_rx.runtime.hub import STORED, fresh_number, fresh_token, is_made_by_query
 
 A = TypeVar("A", bound=Any)
 Memory = Literal["nothing", "latest", "replay"]

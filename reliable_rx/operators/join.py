@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.arguments import check_number
-from reliable_rx.operator import Context, Stage
-from reliable_rx.operators.combine import check_queue
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Query, apply, as_query
+from reliable_rx.operators.contract.arguments import check_number
+from reliable_rx.operators.contract.operator import Context, Stage
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.operators.merge_concat import check_queue
+from reliable_rx.query.query import Query, apply, as_query
 
 if TYPE_CHECKING:
-    from reliable_rx.settings import Before
+    from reliable_rx.runtime.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operators.linear import filter, filter_indexed
-from reliable_rx.operators.share import share
-from reliable_rx.query import Query
+from reliable_rx.operators.filtering import filter, filter_indexed
+from reliable_rx.operators.sharing import share
+from reliable_rx.query.query import Query
 
 A = TypeVar("A", bound=Any)
 

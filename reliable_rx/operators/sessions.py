@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.arguments import check_number
-from reliable_rx.operator import Context
+from reliable_rx.operators.contract.arguments import check_number
+from reliable_rx.operators.contract.operator import Context
+from reliable_rx.operators.contract.parameters import frozen
 from reliable_rx.operators.window import Windows, feed_windows, open_window
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Query
+from reliable_rx.query.query import Query
 
 if TYPE_CHECKING:
-    from reliable_rx.settings import Before
+    from reliable_rx.runtime.settings import Before
 
 A = TypeVar("A", bound=Any)
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Context, Stage
-from reliable_rx.operators.inner import at_once
-from reliable_rx.operators.project import identity
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Query
+from reliable_rx.operators.contract.operator import Context, Stage
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.operators.flatten import at_once
+from reliable_rx.operators.mapping import identity
+from reliable_rx.query.query import Query
 
 if TYPE_CHECKING:
-    from reliable_rx.settings import Before
+    from reliable_rx.runtime.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")

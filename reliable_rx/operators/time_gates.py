@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reactivex import Observable
 from reactivex.abc import SchedulerBase
 
-from reliable_rx.operator import Context, Stage
-from reliable_rx.operators.combine import check_queue
-from reliable_rx.operators.time import Relative, Time, Waits, due_from, microseconds
-from reliable_rx.parameters import frozen, relative_seconds
-from reliable_rx.query import Query
+from reliable_rx.operators.contract.operator import Context, Stage
+from reliable_rx.operators.contract.parameters import frozen, relative_seconds
+from reliable_rx.operators.merge_concat import check_queue
+from reliable_rx.operators.timing import Relative, Time, Waits, due_from, microseconds
+from reliable_rx.query.query import Query
 
 if TYPE_CHECKING:
-    from reliable_rx.settings import Before
+    from reliable_rx.runtime.settings import Before
 
 A = TypeVar("A", bound=Any)
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reactivex import Observable
 from reactivex.typing import AnyFuture
 
-from reliable_rx.operator import Context, Stage
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Query, apply
+from reliable_rx.operators.contract.operator import Context, Stage
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.query.query import Query, apply
 
 if TYPE_CHECKING:
-    from reliable_rx.settings import Before
+    from reliable_rx.runtime.settings import Before
 
 A = TypeVar("A", bound=Any)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.arguments import check_boundaries, check_count
-from reliable_rx.operator import Context, Fields, Stage
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Inner, Query, apply, as_query
+from reliable_rx.operators.contract.arguments import check_boundaries, check_count
+from reliable_rx.operators.contract.operator import Context, Fields, Stage
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.query.query import Inner, Query, apply, as_query
 
 if TYPE_CHECKING:
-    from reliable_rx.settings import Before
+    from reliable_rx.runtime.settings import Before
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from reactivex import Observable
 
-from reliable_rx.operator import Linear
-from reliable_rx.parameters import frozen
-from reliable_rx.query import Query
+from reliable_rx.operators.contract.operator import Linear
+from reliable_rx.operators.contract.parameters import frozen
+from reliable_rx.query.query import Query
 
 A = TypeVar("A", bound=Any)
 B = TypeVar("B")

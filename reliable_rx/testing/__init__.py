@@ -16,7 +16,7 @@ from reliable_rx.testing.recipes import recipes
 from reliable_rx.testing.sinks import check_sink
 from reliable_rx.testing.sources import check_source
 from reliable_rx.testing.virtual_time import RUNNERS, diagram, hot_sources, run_plain, run_rebuilt, run_unhosted
-from reliable_rx.unhosted import rebuild_state
+from reliable_rx.unhosted.subscribing import rebuild_state
 
 RUNNERS.update(HOSTED)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from checkpoint.store import Store
     from hosting import QueryEvaluator
-    from hosting.stream import Stream
+    from hosting.edges.egress import Stream
 
 QUERY, BEFORE, READER = "query", "before", "next"
 STEPS_MAX = 10_000

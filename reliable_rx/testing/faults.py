@@ -1,6 +1,6 @@
 """Make the world fail on purpose: at named points of the code, and under the files it writes.
 
-`arm` sets what `reliable_rx.probes.probe` does at a named place: raise, say that the disk is full, or kill the
+`arm` sets what `reliable_rx.failpoints.probe` does at a named place: raise, say that the disk is full, or kill the
 process for real. `arm_from_environment` does it in a process that a test has started. `SimulatedDisk` is what a kill
 cannot show: after a power loss unsynced writes may be there, missing, torn or zero, and so may each unsynced change
 of the directory. `check_file_protocol` walks through all of these states. Rejected: patching functions by name (it
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, combinations, count, product
 
-from reliable_rx.probes import ARMED
+from reliable_rx.failpoints import ARMED
 
 Action = Callable[[], None]
 State = dict[str, bytes]
@@ -29,7 +29,7 @@ State = dict[str, bytes]
 def arm(name: str, action: Action) -> Iterator[None]:
     """Do *action* at every ``probe(name)`` inside the ``with`` block.
 
-    >>> from reliable_rx.probes import probe
+    >>> from reliable_rx.failpoints import probe
     >>> with arm("journal.before_commit", raise_(OSError("no"))):
     ...     probe("journal.before_commit")
     Traceback (most recent call last):
@@ -130,8 +130,8 @@ class _File:
 class SimulatedDisk:
     """One directory on a disk that keeps only what was synced, and of the rest whatever it likes.
 
-    It has the operations of `checkpoint.files.Disk`. Syncing a file makes its content durable, not its name; syncing
-    the directory makes the names durable, not the contents. Unsynced renames need not survive in order.
+    It has the operations of `checkpoint.sqlite.files.Disk`. Syncing a file makes its content durable, not its name;
+    syncing the directory makes the names durable, not the contents. Unsynced renames need not survive in order.
 
     >>> disk = SimulatedDisk({})
     >>> disk.write("a", b"x"); disk.sync("a")

@@ -17,8 +17,8 @@ from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED, Timed
 from reliable_rx.testing.virtual_time import Build, Runner, Streams
 
 if TYPE_CHECKING:
-    from hosting.engine import QueryEngine
-    from hosting.turn import Events, Output, Turn
+    from hosting.engine.engine import QueryEngine
+    from hosting.engine.turns import Events, Output, Turn
 
 
 def run_hosted(build: Build, streams: Streams, until_s: float) -> list[Timed]:
@@ -96,7 +96,7 @@ class HostedRun:
 
     def new_engine(self) -> QueryEngine:
         """Return an engine that knows its sources and nothing else."""
-        from hosting.engine import QueryEngine
+        from hosting.engine.engine import QueryEngine
 
         engine = QueryEngine()
         for number in range(len(self.streams)):
@@ -122,7 +122,7 @@ class HostedRun:
 
     def turns(self) -> Iterator[Events]:
         """Yield the notifications of all streams as turns: by time, the first stream first."""
-        from hosting.turn import Events
+        from hosting.engine.turns import Events
 
         played = [0] * len(self.streams)
         merged = [(each.time_s, number, each) for number, stream in enumerate(self.streams) for each in stream]
@@ -144,7 +144,7 @@ class HostedRun:
             self.tick(due)
 
     def tick(self, due: float) -> None:
-        from hosting.turn import Tick
+        from hosting.engine.turns import Tick
 
         self.take(Tick(due))
 
@@ -158,6 +158,6 @@ class HostedRun:
             if out.ended:
                 self.record.append(Timed(now, COMPLETED if out.error is None else ERROR, out.error))
         if self.crash:
-            from hosting.snapshot import copy_of
+            from hosting.engine.snapshot import copy_of
 
             self.engine = copy_of(self.engine)

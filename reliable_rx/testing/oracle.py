@@ -85,7 +85,7 @@ class Content:
         with suppress(Exception, KeyboardInterrupt):
             if self.value == other.value:
                 return True
-        from checkpoint.plain import shown
+        from checkpoint.format.plain import shown
 
         return shown(self.value) == shown(other.value)
 

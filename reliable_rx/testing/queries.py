@@ -23,9 +23,9 @@ from reliable_rx.testing.virtual_time import RUNNERS, Build, Streams, run_plain
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-    from hosting.engine import QueryEngine
-    from hosting.snapshot import Snapshot
-    from hosting.turn import Output, Turn
+    from hosting.engine.engine import QueryEngine
+    from hosting.engine.snapshot import Snapshot
+    from hosting.engine.turns import Output, Turn
 
 CRASH, FULL, DIFFERENTIAL, WRITE, COMMIT, FAIL = "crash", "full", "differential", "write", "commit", "fail"
 ACTIONS = (CRASH, FULL, DIFFERENTIAL, WRITE, COMMIT, FAIL)
@@ -61,7 +61,7 @@ class StoredRun(HostedRun):
         self.taken += 1
 
     def begin(self, *, full: bool) -> None:
-        from hosting.snapshot import Snapshot
+        from hosting.engine.snapshot import Snapshot
 
         if self.attempt is None:
             self.attempt = Snapshot(self.engine, full=full or self.durable.header is None)
@@ -74,7 +74,7 @@ class StoredRun(HostedRun):
 
     def commit(self) -> None:
         """Make the checkpoint at work durable, and forget the turns that it covers."""
-        from checkpoint.codec import encode
+        from checkpoint.format.codec import encode
 
         attempt, self.attempt = self.attempt, None
         if attempt is None:
@@ -93,8 +93,8 @@ class StoredRun(HostedRun):
 
     def recover(self) -> None:
         """Crash: only what is durable is left; load it and take the turns behind it again."""
-        from checkpoint.codec import decode
-        from hosting.snapshot import load
+        from checkpoint.format.codec import decode
+        from hosting.engine.snapshot import load
 
         self.attempt = None
         before = facts(self.engine)
@@ -133,8 +133,8 @@ def facts(engine: QueryEngine) -> dict[str, Any]:
 
 def compiled(engine: QueryEngine, turn: Turn) -> Turn:
     """Return *turn* as a journal gives it back: the plan of a creation comes out of its bytes."""
-    from checkpoint.codec import decode, encode
-    from hosting.turn import Create
+    from checkpoint.format.codec import decode, encode
+    from hosting.engine.turns import Create
 
     if not isinstance(turn, Create):
         return turn
@@ -154,7 +154,7 @@ def check_repeated(turn: Turn, first_time: Sequence[Output], again: Sequence[Out
 
 
 def plain_output(out: Output) -> tuple[Any, ...]:
-    from checkpoint.codec import digest
+    from checkpoint.format.codec import digest
 
     error = None if out.error is None else (type_of(out.error), text_of(out.error))
     return (out.name, out.first, len(out.values), digest(list(out.values)), out.ended, error)

@@ -12,7 +12,7 @@ from reliable_rx.testing.claims import refuses, same
 from reliable_rx.testing.faults import arm, disk_full
 
 if TYPE_CHECKING:
-    from checkpoint.log import Log
+    from checkpoint.sealed_log.log import Log
     from checkpoint.store import Store
 
 CLOSINGS, CLOSED_BEHIND = 5, 10

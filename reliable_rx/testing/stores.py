@@ -2,7 +2,7 @@
 
 `check_store` gets a function that opens, or opens again, the same store. It commits, crashes at named points, fails
 commits, reopens, and compares. The stores of this library pass exactly these checks. The faults are armed at the
-probes that `checkpoint.sealed` names, so a store built on it is checked in the midst of its transaction.
+probes that `checkpoint.sealed_log.store` names, so a store built on it is checked in the midst of its transaction.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ import reliable_rx
 from reliable_rx import operators
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED, Drawing, Timed, draw_columns, parse_marbles
 from reliable_rx.testing.openings import MomentScheduler, opening_in_moments
-from reliable_rx.unhosted import rebuild_state
+from reliable_rx.unhosted.subscribing import rebuild_state
 
 Build = Callable[..., reactivex.Observable[Any]]
 Streams = Sequence[Sequence[Timed]]

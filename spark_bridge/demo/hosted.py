@@ -12,13 +12,13 @@ from hosting.demo.airport import stream_file
 from hosting.demo.data import Flight, weather_source
 from hosting.demo.queries import QUERIES, Hour
 from hosting.sinks import JsonLinesSink
-from spark_bridge.companion import SparkCompanion
 from spark_bridge.demo.frames import FLIGHT, flights, hours
 from spark_bridge.demo.keyed import KEYED
-from spark_bridge.log import end
+from spark_bridge.micro_batch_log import end
 from spark_bridge.on_spark.running import configure
 from spark_bridge.publishing import Form, publish
 from spark_bridge.session import start_session
+from spark_bridge.sidecar import SparkCompanion
 from spark_bridge.source import MicroBatchSource
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from checkpoint import SqliteStore
 from hosting.demo.job import AGAIN
 from hosting.demo.worker import REPORT_S, status, tell
-from hosting.evaluator import QueryEvaluator
+from hosting.evaluator.evaluator import QueryEvaluator
 from spark_bridge.demo.hosted import READ, Driver, airport, checkpoint_of
 from spark_bridge.demo.keyed import KEYED
 

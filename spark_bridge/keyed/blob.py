@@ -7,10 +7,10 @@ from hashlib import blake2b
 from math import inf
 from typing import Any
 
-from checkpoint.codec import decode_data, encode
-from checkpoint.salvage import Unreadable
+from checkpoint.format.codec import decode_data, encode
+from checkpoint.format.salvage import Unreadable
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.rows import Signature
+from reliable_rx.runtime.rows import Signature
 from spark_bridge.keyed.seals import Seals
 
 MAGIC, VERSION = b"RRXK", 3

@@ -17,12 +17,12 @@ from reliable_rx.interrupts import let_through
 from spark_bridge.keyed import editing
 from spark_bridge.keyed.blob import Content, opened, sealed
 from spark_bridge.keyed.emitted import Emitted
+from spark_bridge.keyed.engine_runner import NAME, General
 from spark_bridge.keyed.forms import flattened, revived
-from spark_bridge.keyed.general import NAME, General
+from spark_bridge.keyed.linear_runner import Step, Straight
 from spark_bridge.keyed.query import KeyedQuery
 from spark_bridge.keyed.seals import PUBLIC, Seals
-from spark_bridge.keyed.spoilt import KeySpoilt, spoilt_in
-from spark_bridge.keyed.straight import Step, Straight
+from spark_bridge.keyed.unloadable import KeySpoilt, spoilt_in
 
 
 @dataclass

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.operator import Operator
-from reliable_rx.parameters import state_fields
-from reliable_rx.plan import Plan
-from reliable_rx.report import Report
-from reliable_rx.rows import Signature, signature
-from reliable_rx.settings import Before, settings_of
+from reliable_rx.operators.contract.operator import Operator
+from reliable_rx.operators.contract.parameters import state_fields
+from reliable_rx.runtime.plan import Plan
+from reliable_rx.runtime.report import Report
+from reliable_rx.runtime.rows import Signature, signature
+from reliable_rx.runtime.settings import Before, settings_of
 
 INSIDE = "/inner/"
 Manner = Mapping[str, Any]

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-from hosting.standing import RUNNING, Standing
-from reliable_rx.instance import Instance
-from reliable_rx.rows import Signature
-from reliable_rx.stage import context
-from reliable_rx.subject import Subject
+from hosting.engine.hosted_query import RUNNING, Standing
+from reliable_rx.runtime.inner_sequences import Subject
+from reliable_rx.runtime.instance import Instance
+from reliable_rx.runtime.rows import Signature
+from reliable_rx.runtime.stage_context import context
 from spark_bridge.keyed.editing import by_path, fitted
 from spark_bridge.keyed.emitted import Emitted
-from spark_bridge.keyed.general import NAME, General, KeyEngine
+from spark_bridge.keyed.engine_runner import NAME, General, KeyEngine
+from spark_bridge.keyed.linear_runner import Straight
 from spark_bridge.keyed.query import find_group
 from spark_bridge.keyed.storing import instances_of
-from spark_bridge.keyed.straight import Straight
 
 
 def revived(general: General, key: Hashable, row: Any, shape: Signature, clock: float) -> KeyEngine:

@@ -14,29 +14,29 @@ from itertools import count
 from math import inf
 from typing import Any
 
-from checkpoint.codec import decode, encode
+from checkpoint.format.codec import decode, encode
 from checkpoint.store import Checkpoint, Store
-from hosting.engine import QueryEngine
-from hosting.event_clock import EventClock
-from hosting.own_clocks import sources_of
-from hosting.records import packed
-from hosting.snapshot import Snapshot
-from hosting.standing import RUNNING, Standing
+from hosting.engine.engine import QueryEngine
+from hosting.engine.event_time.runtime import EventClock
+from hosting.engine.event_time.validation import sources_of
+from hosting.engine.hosted_query import RUNNING, Standing
+from hosting.engine.records import packed
+from hosting.engine.snapshot import Snapshot
 from reliable_rx.errors import CheckpointRefused, QueryRefused
 from reliable_rx.event_time import EventTime
-from reliable_rx.instance import Instance
-from reliable_rx.query import Query
-from reliable_rx.rows import Loader, save_instance, save_unit, units
-from reliable_rx.subject import Subject
+from reliable_rx.query.query import Query
+from reliable_rx.runtime.inner_sequences import Subject
+from reliable_rx.runtime.instance import Instance
+from reliable_rx.runtime.rows import Loader, save_instance, save_unit, units
 from spark_bridge.keyed.blob import Waiting
 from spark_bridge.keyed.bucket import Bucket
+from spark_bridge.keyed.engine_runner import NAME, General, KeyEngine
 from spark_bridge.keyed.forms import revived
-from spark_bridge.keyed.general import NAME, General, KeyEngine
 from spark_bridge.keyed.moving import KeyMapper, for_key, name_for, refuse_hidden
 from spark_bridge.keyed.query import KeyedQuery, first_other
 from spark_bridge.keyed.seals import PUBLIC, Seals
-from spark_bridge.keyed.spoilt import KeySpoilt
 from spark_bridge.keyed.storing import instances_of
+from spark_bridge.keyed.unloadable import KeySpoilt
 
 LOG = logging.getLogger("reliable_rx")
 Positions = Mapping[str, Mapping[str, int]]

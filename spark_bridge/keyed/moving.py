@@ -12,22 +12,22 @@ from itertools import count
 from math import inf
 from typing import Any
 
-from checkpoint.codec import decode, encode
+from checkpoint.format.codec import decode, encode
 from checkpoint.store import Store
-from hosting import interpreters
-from hosting.engine import QueryEngine
-from hosting.reorder import END, Entry
-from hosting.snapshot import load
-from hosting.standing import RUNNING, Standing
+from hosting.engine.engine import QueryEngine
+from hosting.engine.event_time.reorder import END, Entry
+from hosting.engine.hosted_query import RUNNING, Standing
+from hosting.engine.snapshot import load
+from hosting.evaluator import interpreters
 from reliable_rx.errors import CheckpointRefused, QueryRefused
-from reliable_rx.operators.linear import WhereKey
-from reliable_rx.plan import Plan
-from reliable_rx.query import InnerLeaf, Node, Query, SourceLeaf, walk
-from reliable_rx.rows import save_instance, save_unit, units
-from reliable_rx.subject import Subject
+from reliable_rx.operators.filtering import WhereKey
+from reliable_rx.query.query import InnerLeaf, Node, Query, SourceLeaf, walk
+from reliable_rx.runtime.inner_sequences import Subject
+from reliable_rx.runtime.plan import Plan
+from reliable_rx.runtime.rows import save_instance, save_unit, units
 from spark_bridge.keyed.bucket import Bucket
+from spark_bridge.keyed.engine_runner import NAME, General
 from spark_bridge.keyed.forms import dues_of, flattened, of_group
-from spark_bridge.keyed.general import NAME, General
 from spark_bridge.keyed.query import KeyedQuery, find_group
 from spark_bridge.keyed.routing import Router
 from spark_bridge.keyed.storing import instances_of

@@ -15,23 +15,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from reliable_rx.arguments import cut
 from reliable_rx.errors import QueryRefused
-from reliable_rx.identity import content_hash
 from reliable_rx.limits import Limits
-from reliable_rx.operator import Linear
-from reliable_rx.operators.combine import Merge
-from reliable_rx.operators.group import GroupBy
-from reliable_rx.operators.inner import FlatMap, MergeAll
-from reliable_rx.operators.linear import Filter, IgnoreElements, WhereKey
-from reliable_rx.operators.project import Map
-from reliable_rx.parameters import state_fields
-from reliable_rx.plan import NO_LIMITS, Plan, PlanNode
-from reliable_rx.query import Node, Query, SourceLeaf, SymbolLeaf
-from reliable_rx.refusal import refuse_foreign
-from reliable_rx.rows import Signature
-from reliable_rx.settings import settings_of
-from reliable_rx.symbols import Symbol
+from reliable_rx.operators.contract.arguments import cut
+from reliable_rx.operators.contract.operator import Linear
+from reliable_rx.operators.contract.parameters import state_fields
+from reliable_rx.operators.filtering import Filter, IgnoreElements, WhereKey
+from reliable_rx.operators.flatten import FlatMap, MergeAll
+from reliable_rx.operators.grouping import GroupBy
+from reliable_rx.operators.mapping import Map
+from reliable_rx.operators.merge_concat import Merge
+from reliable_rx.query.identity import content_hash
+from reliable_rx.query.query import Node, Query, SourceLeaf, SymbolLeaf
+from reliable_rx.query.refusal import refuse_foreign
+from reliable_rx.query.symbols import Symbol
+from reliable_rx.runtime.plan import NO_LIMITS, Plan, PlanNode
+from reliable_rx.runtime.rows import Signature
+from reliable_rx.runtime.settings import settings_of
 from spark_bridge.keyed.editing import signatures_of
 
 STATELESS = (Map, Filter, WhereKey, IgnoreElements)

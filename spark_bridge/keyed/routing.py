@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from hosting.engine import QueryEngine
-from reliable_rx.instance import Instance
-from reliable_rx.operators.group import GroupBy
-from reliable_rx.plan import Plan, PlanNode
-from reliable_rx.query import SourceLeaf
+from hosting.engine.engine import QueryEngine
+from reliable_rx.operators.grouping import GroupBy
+from reliable_rx.query.query import SourceLeaf
+from reliable_rx.runtime.instance import Instance
+from reliable_rx.runtime.plan import Plan, PlanNode
 from spark_bridge.keyed.query import compiled, find_group
 
 

@@ -1,8 +1,8 @@
 """The keys that seal what a query leaves with Spark: named by where they are, read where they are used.
 
 What lies in Spark's state, and what goes to its workers, is pickle: loading it runs code. So it is sealed like the
-blobs of a store (`checkpoint.envelope`). Without a key of yours the seal is a checksum that anybody can compute: it
-finds damage, and stops nobody who can write where the state lies. A key must be on every worker and must lie neither
+blobs of a store (`checkpoint.format.envelope`). Without a key of yours the seal is a checksum that anybody can compute:
+it finds damage, and stops nobody who can write where the state lies. A key must be on every worker and must lie neither
 in the plan of a query nor in Spark's settings, both of which Spark writes down and shows. So the plan has its place
 only, and each process reads it there. Rejected: a key in ``spark.conf`` (in the interface, the event log and all that
 submits), a broadcast variable (a file on the disk of every executor), Spark's own secret for its network (it is not for
@@ -15,7 +15,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checkpoint.envelope import KEY_BYTES_MAX, KEY_BYTES_MIN, KeyRing, seal, unseal
+from checkpoint.format.envelope import KEY_BYTES_MAX, KEY_BYTES_MIN, KeyRing, seal, unseal
 
 UNKEYED = "unkeyed"
 _PUBLIC = b"reliable_rx: no key was given, so this one, which everybody has"

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-from checkpoint.codec import encode
-from reliable_rx.arguments import cut
+from checkpoint.format.codec import encode
 from reliable_rx.errors import QueryRefused, described
-from reliable_rx.instance import Instance
 from reliable_rx.interrupts import let_through
-from reliable_rx.plan import Plan
-from reliable_rx.subject import Subject
+from reliable_rx.operators.contract.arguments import cut
+from reliable_rx.runtime.inner_sequences import Subject
+from reliable_rx.runtime.instance import Instance
+from reliable_rx.runtime.plan import Plan
 
 
 def failure(value: Any) -> BaseException | None:

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from reliable_rx.arguments import cut
 from reliable_rx.errors import described
+from reliable_rx.operators.contract.arguments import cut
 from spark_bridge.keyed import Arrivals, Emitted
 from spark_bridge.keyed.emitted import COMPLETED, ERROR, NEXT
 from spark_bridge.on_spark.packets import sealed, unpacked

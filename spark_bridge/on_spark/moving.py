@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from checkpoint.codec import decode, encode
+from checkpoint.format.codec import decode, encode
 from checkpoint.store import Store
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
-from reliable_rx.plan import NO_LIMITS
+from reliable_rx.runtime.plan import NO_LIMITS
 from spark_bridge.keyed import Bucket, KeyedQuery
 from spark_bridge.keyed.editing import Manner
 from spark_bridge.keyed.joining import Joined, put_together

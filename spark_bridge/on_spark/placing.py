@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_bridge.log.columns import canonical
+from spark_bridge.micro_batch_log.columns import canonical
 from spark_bridge.on_spark.layout import TICK, Layout, Rows, SourceColumns
 from spark_bridge.on_spark.packets import packing
 

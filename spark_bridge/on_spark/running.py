@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.limits import Limits
-from reliable_rx.plan import NO_LIMITS
-from reliable_rx.rows import Report
+from reliable_rx.runtime.plan import NO_LIMITS
+from reliable_rx.runtime.rows import Report
 from spark_bridge.checkpoints import check_keyed
 from spark_bridge.keyed import KeyedQuery
 from spark_bridge.keyed.seals import Seals

@@ -22,8 +22,9 @@ import pytest
 import reactivex
 import reactivex.operators
 
-from reliable_rx import creation, operators, piping
-from reliable_rx.unhosted import rebuild_state
+from reliable_rx import creation, operators
+from reliable_rx.query import piping
+from reliable_rx.unhosted.subscribing import rebuild_state
 
 MODES = ("stock", "plain", "rebuild")
 

@@ -31,10 +31,10 @@ from operator_cases import CASES
 
 import reliable_rx.creation
 import reliable_rx.operators
-from checkpoint.envelope import FORMAT
+from checkpoint.format.envelope import FORMAT
 from reliable_rx.errors import QueryRefused
-from reliable_rx.operator import Operator
-from reliable_rx.parameters import state_fields
+from reliable_rx.operators.contract.operator import Operator
+from reliable_rx.operators.contract.parameters import state_fields
 
 FOLDER = Path(__file__).parent / f"format_{FORMAT}"
 FED = ("-a-b-c-a-b-c-a-b|", "--b-a--c--a-b--c-a|", "----c--a-b--a--b|")

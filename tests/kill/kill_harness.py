@@ -13,7 +13,7 @@ from forked import Forked, script
 from kill_app import PUSHED, QUERIES
 
 from checkpoint import SqliteStore
-from hosting.stored_outputs import stored_segments
+from hosting.edges.stored_outputs import stored_segments
 from reliable_rx.testing import check_ledger
 
 APP = Path(__file__).with_name("kill_app.py")

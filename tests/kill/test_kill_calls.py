@@ -19,7 +19,7 @@ from forked import Forked, script
 from kill_harness import KILLED, wait_for_store
 
 from checkpoint import SqliteStore
-from hosting.stored_outputs import stored_segments
+from hosting.edges.stored_outputs import stored_segments
 
 APP = Path(__file__).with_name("calls_app.py")
 POINTS = (

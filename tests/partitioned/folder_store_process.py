@@ -11,7 +11,7 @@ from checkpoint import Checkpoint, Store, decode, encode
 from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition
 from reliable_rx.errors import LeaseLost
-from reliable_rx.probes import ARMED
+from reliable_rx.failpoints import ARMED
 from reliable_rx.testing.faults import arm_from_environment, nth, stop
 
 PARTITION = Partition("flights", "JFK")

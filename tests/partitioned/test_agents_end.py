@@ -16,7 +16,7 @@ from node_world import GROUP, QUICK, Logs
 
 from checkpoint import SqliteStore
 from hosting import App, CallbackSink
-from hosting.evaluator import QueryEvaluator
+from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.partitioned.agent import Agent
 from hosting.partitioned.crew import DONE, Crew
 from hosting.partitioned.leases import Leases

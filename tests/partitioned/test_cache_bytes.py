@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hosting import ListSource, SharedSource
-from hosting.pressure import Weights
-from hosting.window import Cache, Cursor
+from hosting.edges.backpressure import Weights
+from hosting.edges.replay_buffer import Cache, Cursor
 
 SIZES = st.sampled_from((1, 10, 100, 700, 5_000))
 

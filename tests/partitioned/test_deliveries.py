@@ -17,9 +17,9 @@ from lanes import at_each_commit, examples
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import ListSource, QueryEvaluator, SharedSource
-from hosting.consumers import Delivering, Record, Resume, Retry, Verdict
-from hosting.deliveries import Deliveries
-from hosting.subscription import Subscription
+from hosting.subscriptions.consumers import Delivering, Record, Resume, Retry, Verdict
+from hosting.subscriptions.manager import Deliveries
+from hosting.subscriptions.subscription import Subscription
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 from reliable_rx.reliable import Batch, DeadLetter, Reader
 
@@ -369,7 +369,7 @@ def test_three_consumers_do_not_change_each_other(picks: list[int], bad: set[int
 @pytest.mark.parametrize("lag", [at_each_commit("slow"), "detach"])
 def test_a_stuck_consumer_costs_the_others_nothing(lag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """S10: two of four consumers never return, on a crew of one thread; the others get everything all the same."""
-    monkeypatch.setattr("hosting.deliveries.STUCK_S", 0.1)
+    monkeypatch.setattr("hosting.subscriptions.manager.STUCK_S", 0.1)
     release = threading.Event()
 
     class Stuck(Taker):

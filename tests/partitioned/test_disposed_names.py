@@ -15,7 +15,7 @@ from node_world import ENDS, GROUP, Logs, World
 from hosting import App
 from hosting.cli import mend_group
 from hosting.cli.wording import BadUsage
-from hosting.evaluator import QueryEvaluator
+from hosting.evaluator.evaluator import QueryEvaluator
 from reliable_rx.errors import StoreUnavailable
 
 MOVED = re.compile("query '[qr]' is hosted in .* dispose of it there first")

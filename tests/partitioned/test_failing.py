@@ -15,11 +15,10 @@ from node_world import GROUP, Logs, World, row, status_in, sums
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
-from checkpoint.sqlite_parts import SqliteJournal
+from checkpoint.sqlite.parts import SqliteJournal
 from hosting import App, CallbackSink, FileSource, QueryEvaluator
 from hosting.cli import node as node_command
 from hosting.cli import status as status_command
-from hosting.incidents import Incidents
 from hosting.partitioned.beats import Beat, Profile
 from hosting.partitioned.coordinator import AVOIDED_AFTER, Coordinator
 from hosting.partitioned.failures import FORGET_S, STEADY_S, Failures, worst_of
@@ -29,6 +28,7 @@ from hosting.partitioned.member import Membership, Pauses
 from hosting.partitioned.places import Place
 from hosting.partitioned.timing import Timing
 from hosting.partitioned.words import Failure, MemberId, Partition, Shard, Status
+from hosting.reports.incidents import Incidents
 from reliable_rx.errors import SourceFailed, StoreUnavailable
 
 A = Partition("logs", "a")

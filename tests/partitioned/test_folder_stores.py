@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from folder_store_process import PARTITION, Owner, lease
 
-from checkpoint import SqliteStore, encode, sqlite_copy
+from checkpoint import SqliteStore, encode
+from checkpoint.sqlite import copy as sqlite_copy
 from hosting.partitioned.folder_stores import FolderStores
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition
-from reliable_rx import probes
+from reliable_rx import failpoints as probes
 from reliable_rx.errors import LeaseLost, StoreOwned, StoreUnavailable
 from reliable_rx.testing.faults import disk_full, nth, raise_
 

@@ -15,9 +15,9 @@ from node_world import GROUP, QUICK, Logs, World, row, sums
 
 from hosting.cli import status as status_command
 from hosting.cli.node import last_words
-from hosting.incidents import Incident
 from hosting.partitioned.node import Node
 from hosting.partitioned.sqlite_registry import SqliteRegistry
+from hosting.reports.incidents import Incident
 from reliable_rx.errors import StoreUnavailable
 
 ROUNDS = 30

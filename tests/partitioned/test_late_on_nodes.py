@@ -24,8 +24,8 @@ import reliable_rx as rx
 from hosting import App, FileSource, JsonLinesSink
 from hosting.cli import mend_group
 from hosting.cli.wording import BadUsage
-from hosting.evaluator import QueryEvaluator
-from hosting.late_partitions import AFTER_THE_END
+from hosting.edges.late_partitions import AFTER_THE_END
+from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.partitioned import latecomers
 from hosting.partitioned.node import Node
 from reliable_rx.errors import StoreUnavailable

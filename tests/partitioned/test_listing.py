@@ -6,9 +6,9 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from hosting.incidents import Incidents
 from hosting.partitioned import listing
 from hosting.partitioned.words import Partition, Shard
+from hosting.reports.incidents import Incidents
 
 PATIENT = 100
 """How often a list is waited for, a twentieth of a second each time."""

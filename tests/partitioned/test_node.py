@@ -347,7 +347,7 @@ class Growing(Logs):
 
 def test_one_evaluator_commits_also_what_appears_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition that appears while one evaluator reads all of them is read, and its position committed."""
-    monkeypatch.setattr("hosting.intake.LISTING_S", 0.05)
+    monkeypatch.setattr("hosting.edges.ingress.LISTING_S", 0.05)
     logs = Growing("a")
 
     def declare(app: App, world: World) -> None:

@@ -43,7 +43,7 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    monkeypatch.setattr("hosting.hang_watch.HANG_S", 0.2)
+    monkeypatch.setattr("hosting.reports.hang_watch.HANG_S", 0.2)
     monkeypatch.setattr("hosting.partitioned.listing.UNANSWERED_S", 0.2)
     monkeypatch.setattr("hosting.partitioned.node.LIST_AGAIN_S", 0.05)
     monkeypatch.setattr("hosting.partitioned.node.PATIENCE_S", 0.1)
@@ -172,8 +172,8 @@ def test_whatever_of_a_partition_does_not_return_is_seen(
     place: str, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In the log and in what `status` reads, until it does; the others go on."""
-    monkeypatch.setattr("hosting.lasting.COMMIT_S", 0.2)
-    monkeypatch.setattr("hosting.reporting.LOOK_S", 0.05)
+    monkeypatch.setattr("hosting.reports.lasting.COMMIT_S", 0.2)
+    monkeypatch.setattr("hosting.reports.reporter.LOOK_S", 0.05)
     monkeypatch.setattr("hosting.partitioned.agent.TELL_S", 0.0)
     fine = Logs("a")
     gate.shut()

@@ -13,7 +13,7 @@ from lanes import examples
 from test_deliveries import Growing, GrowingReader, Hands, Taker
 
 from hosting import SharedSource
-from hosting.deliveries import Deliveries
+from hosting.subscriptions.manager import Deliveries
 from reliable_rx.reliable import Batch
 
 HELD = 16

@@ -17,10 +17,10 @@ from node_world import GROUP, Logs, World, row, sums
 from hosting import App
 from hosting.cli import status as status_command
 from hosting.cli.wording import BadUsage
-from hosting.incidents import Incidents
 from hosting.partitioned.failures import REPORTED_MAX, TOLD_MAX, TOLD_TOGETHER_MAX, Failures, inside
 from hosting.partitioned.member import Pauses
 from hosting.partitioned.words import Partition
+from hosting.reports.incidents import Incidents
 from reliable_rx.errors import CheckpointRefused, described
 
 FOLDER = f"/srv/{'store' * 20}/partitions/app/logs/a/1"

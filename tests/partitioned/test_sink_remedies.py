@@ -112,7 +112,7 @@ def test_what_is_told_helps_on_a_node(tmp_path: Path, lose: Callable[[Path], Cal
 
 def test_no_remedy_needs_what_is_not_there() -> None:
     """Each error that a sink can have is answered by a start with it, which goes on behind what it has."""
-    from hosting.sink_remedies import ways_on
+    from hosting.edges.sink_remedies import ways_on
 
     kinds: list[type[Exception]] = [KeyError, OSError, *ReliableRxError.__subclasses__()]
     for kind in kinds:

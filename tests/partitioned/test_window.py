@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 from lanes import examples
 
-from hosting.holders import StreamHolders
-from hosting.pressure import Pressure
-from hosting.stream import Stream
-from hosting.turn import Output
-from hosting.window import UNKNOWN, Cache, Cursor, Window
+from hosting.edges.backpressure import Pressure
+from hosting.edges.egress import Stream
+from hosting.edges.holders import StreamHolders
+from hosting.edges.replay_buffer import UNKNOWN, Cache, Cursor, Window
+from hosting.engine.turns import Output
 from reliable_rx.errors import InternalError, PositionUnavailable
 from reliable_rx.reliable import Batch
 

@@ -16,9 +16,9 @@ import test_partitions_behind_the_end
 import test_source_numbering
 from planted_checks import Plants
 
-import hosting.restarting
-from hosting.source_definitions import SourceDefinitions
-from reliable_rx import merging, settings
+import hosting.evaluator.restarting
+from hosting.edges.source_definitions import SourceDefinitions
+from reliable_rx.runtime import merging, settings
 
 Place = Callable[[], Path]
 
@@ -88,7 +88,7 @@ def readers_in_the_order_in_which_an_edit_began_them(patch: pytest.MonkeyPatch) 
 
 @planted("emptied")
 def an_edited_query_that_begins_over_what_has_ended(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.restarting, "held_back", lambda evaluator: {})
+    patch.setattr(hosting.evaluator.restarting, "held_back", lambda evaluator: {})
 
 
 @planted("numbered")

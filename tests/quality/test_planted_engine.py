@@ -12,27 +12,28 @@ import pytest
 from lanes import at_each_commit, of_lane
 from planted_checks import CHECKS, TIMES, Plants
 
-import hosting.edit
-import hosting.snapshot
-import hosting.storable
-from checkpoint import by_value
-from checkpoint.codec import encode
-from hosting import journaling
-from hosting.checkpointer import Checkpointer
-from hosting.intake import Intake
-from hosting.outlets import Outlets
-from hosting.plans import Plans
-from hosting.redefinitions import Redefinitions
-from hosting.sink_writer import SinkWriter
+import hosting.admission.storable
+import hosting.engine.editing
+import hosting.engine.snapshot
+from checkpoint.format import by_value
+from checkpoint.format.codec import encode
+from hosting.edges.egress import Stream
+from hosting.edges.ingress import Intake
+from hosting.edges.sink_writer import SinkWriter
+from hosting.edges.sink_writers import Outlets
+from hosting.edges.streams import Streams
+from hosting.engine.plans import Plans
+from hosting.engine.snapshot import Snapshot
+from hosting.engine.watched_names import WatchedNames
+from hosting.evaluator import group_commit as journaling
+from hosting.evaluator.checkpointer import Checkpointer
+from hosting.evaluator.redefinitions import Redefinitions
 from hosting.sinks import JsonLinesSink, json_lines
 from hosting.sinks.flushed_mark import Flushed
-from hosting.snapshot import Snapshot
-from hosting.stream import Stream
-from hosting.streams import Streams
-from hosting.watched_names import WatchedNames
-from reliable_rx import identity, rows
-from reliable_rx.instance import Instance
-from reliable_rx.operator import Operator
+from reliable_rx.operators.contract.operator import Operator
+from reliable_rx.query import identity
+from reliable_rx.runtime import rows
+from reliable_rx.runtime.instance import Instance
 
 planted = Plants(times=TIMES)
 
@@ -49,12 +50,12 @@ def places_among_readers_lost(patch: pytest.MonkeyPatch) -> None:
 
 @planted("edits")
 def a_report_that_leaves_out_what_is_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.edit.Editor, "tells", False)
+    patch.setattr(hosting.engine.editing.Editor, "tells", False)
 
 
 @planted("code changes")
 def functions_stored_by_name(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.storable, "encode_query", encode)
+    patch.setattr(hosting.admission.storable, "encode_query", encode)
 
 
 @planted("code changes")
@@ -107,7 +108,7 @@ def changed_rows(patch: pytest.MonkeyPatch, change: Callable[[Instance, list[Any
         change(instance, row)
         return tuple(row)
 
-    for module in (rows, hosting.snapshot, hosting.edit):
+    for module in (rows, hosting.engine.snapshot, hosting.engine.editing):
         patch.setattr(module, "save_instance", spoilt)
 
 
@@ -136,8 +137,8 @@ def the_order_of_subscriptions_not_saved(patch: pytest.MonkeyPatch) -> None:
 
 
 def changed_header(patch: pytest.MonkeyPatch, **fields: Any) -> None:
-    header = hosting.snapshot.header
-    patch.setattr(hosting.snapshot, "header", lambda engine: {**header(engine), **fields})
+    header = hosting.engine.snapshot.header
+    patch.setattr(hosting.engine.snapshot, "header", lambda engine: {**header(engine), **fields})
 
 
 @planted("readers")
@@ -147,13 +148,13 @@ def order_numbers_not_restored(patch: pytest.MonkeyPatch) -> None:
 
 @planted("machine")
 def an_ended_query_that_runs_again(patch: pytest.MonkeyPatch) -> None:
-    load_top = hosting.snapshot.load_top
+    load_top = hosting.engine.snapshot.load_top
 
     def forgets(engine: Any, loader: Any, top: Any, rows: Any) -> None:
         load_top(engine, loader, top, rows)
         engine.standing[top.name].activate(engine.standing[top.name].plan.root)
 
-    patch.setattr(hosting.snapshot, "load_top", forgets)
+    patch.setattr(hosting.engine.snapshot, "load_top", forgets)
 
 
 @planted("windows")
@@ -197,13 +198,13 @@ def a_timer_that_fires_before_its_row_is_touched(patch: pytest.MonkeyPatch) -> N
 
 @planted("machine")
 def an_id_reused_after_recovery(patch: pytest.MonkeyPatch) -> None:
-    load_top = hosting.snapshot.load_top
+    load_top = hosting.engine.snapshot.load_top
 
     def reuses(engine: Any, loader: Any, top: Any, rows: Any) -> None:
         load_top(engine, loader, top, rows)
         engine.standing[top.name].emitted = max(0, top.emitted - 1)
 
-    patch.setattr(hosting.snapshot, "load_top", reuses)
+    patch.setattr(hosting.engine.snapshot, "load_top", reuses)
 
 
 @planted("machine")

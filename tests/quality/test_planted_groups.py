@@ -20,16 +20,16 @@ import test_store_owner
 from partitioned import test_sleeping
 from planted_checks import Plants
 
-import hosting.edit
-import hosting.snapshot
-import reliable_rx.beginning
-import reliable_rx.rows
-from hosting.intake import Intake
+import hosting.engine.editing
+import hosting.engine.snapshot
+import reliable_rx.runtime.beginning
+import reliable_rx.runtime.rows
+from hosting.edges.ingress import Intake
+from hosting.evaluator.store_watch import StoreWatch
 from hosting.partitioned.sleeper import Sleeper
-from hosting.store_watch import StoreWatch
-from reliable_rx import merging
-from reliable_rx.beginning import Beginning
 from reliable_rx.operators.window import Windows
+from reliable_rx.runtime import merging
+from reliable_rx.runtime.beginning import Beginning
 from reliable_rx.testing.hostile import VALUES
 
 Place = Callable[[], Path]
@@ -68,7 +68,7 @@ def what_begins_within_what_begins(patch: pytest.MonkeyPatch) -> None:
 
 @planted("later")
 def rows_that_have_yet_to_read(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.edit, "Inner", int)
+    patch.setattr(hosting.engine.editing, "Inner", int)
 
 
 @planted("sums")
@@ -78,25 +78,25 @@ def ends_that_nobody_is_told(patch: pytest.MonkeyPatch) -> None:
 
 @planted("numbered")
 def pairs_that_are_taken_for_groups(patch: pytest.MonkeyPatch) -> None:
-    for room in (reliable_rx.rows, hosting.edit):
+    for room in (reliable_rx.runtime.rows, hosting.engine.editing):
         patch.setattr(room, "is_given_others", lambda *asked: False)
 
 
 @planted("turned")
 def pairs_that_cannot_be_read(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reliable_rx.rows, "cannot_read", lambda *asked: False)
+    patch.setattr(reliable_rx.runtime.rows, "cannot_read", lambda *asked: False)
 
 
 @planted("enough")
 def who_has_had_enough_and_is_gone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reliable_rx.beginning, "ended_groups", lambda row: ())
-    patch.setattr(hosting.edit, "ended_groups", lambda row: ())
+    patch.setattr(reliable_rx.runtime.beginning, "ended_groups", lambda row: ())
+    patch.setattr(hosting.engine.editing, "ended_groups", lambda row: ())
 
 
 @planted("waited")
 def groups_in_queues_that_are_dropped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reliable_rx.rows, "inner_in", lambda outer: ())
-    patch.setattr(hosting.edit, "ended_groups", lambda row: ())
+    patch.setattr(reliable_rx.runtime.rows, "inner_in", lambda outer: ())
+    patch.setattr(hosting.engine.editing, "ended_groups", lambda row: ())
 
 
 @planted("ghosts")
@@ -149,7 +149,7 @@ def owners_that_look_only_when_they_write(patch: pytest.MonkeyPatch) -> None:
 def classes_that_are_hashed(patch: pytest.MonkeyPatch) -> None:
     atoms = frozenset((int, float, str, bytes, bool, type(None)))
     test = lambda states: all(type(value) in atoms for fields in states for value in fields or ())  # noqa: E731
-    patch.setattr(hosting.snapshot, "only_atoms", test)
+    patch.setattr(hosting.engine.snapshot, "only_atoms", test)
     patch.setattr(test_hostile, "only_atoms", test)
 
 

@@ -23,22 +23,25 @@ from test_poison import (
     test_what_reads_a_query_that_is_lost_before_a_crash_ends_with_it,
 )
 
-import hosting.blame
-import hosting.plans
-import hosting.recovery
-import hosting.segments
-import hosting.snapshot
+import hosting.edges.segments
+import hosting.engine.blame
+import hosting.engine.plans
+import hosting.engine.snapshot
+import hosting.evaluator.recovery
 import reliable_rx as rx
 import reliable_rx.interrupts
-from checkpoint import MemoryStore, codec, plain, stored_errors
-from checkpoint.code import OtherCode
-from checkpoint.codec import encode
-from hosting import ListSource, QueryEvaluator, journaling, spoilt
-from hosting.checkpointer import Checkpointer
-from hosting.delivery import Delivery
-from hosting.engine import QueryEngine
-from hosting.records import read_records
-from hosting.snapshot import Snapshot
+from checkpoint import MemoryStore
+from checkpoint.format import codec, plain, stored_errors
+from checkpoint.format.code import OtherCode
+from checkpoint.format.codec import encode
+from hosting import ListSource, QueryEvaluator
+from hosting.engine import unloadable as spoilt
+from hosting.engine.dispatch import Delivery
+from hosting.engine.engine import QueryEngine
+from hosting.engine.records import read_records
+from hosting.engine.snapshot import Snapshot
+from hosting.evaluator import group_commit as journaling
+from hosting.evaluator.checkpointer import Checkpointer
 from reliable_rx import operators as ops
 from reliable_rx.errors import described, type_of
 from reliable_rx.testing.hostile import Emits, Raises
@@ -164,7 +167,7 @@ def an_exit_that_goes_through(patch: pytest.MonkeyPatch) -> None:
 
 @planted("interrupts")
 def an_interrupt_taken_for_the_error_of_a_query(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.blame, "let_through", lambda raised: None)
+    patch.setattr(hosting.engine.blame, "let_through", lambda raised: None)
 
 
 @planted("interruptions")
@@ -198,7 +201,7 @@ def a_row_that_cannot_be_read_stops_the_start(patch: pytest.MonkeyPatch) -> None
     def strictly(chunks: Any, loader: Any, **options: Any) -> Any:
         return read_records(chunks, loader, bears=OtherCode)
 
-    patch.setattr(hosting.snapshot, "read_records", strictly)
+    patch.setattr(hosting.engine.snapshot, "read_records", strictly)
 
 
 @planted("values")
@@ -206,13 +209,13 @@ def a_value_that_cannot_be_stored_stops_the_checkpoint(patch: pytest.MonkeyPatch
     def stops(segment: Any, raised: BaseException, spoilt: Any) -> Any:
         raise raised
 
-    patch.setattr(hosting.segments, "storable", lambda segment, n, value, spoilt: value)
-    patch.setattr(hosting.segments, "unsteady", stops)
+    patch.setattr(hosting.edges.segments, "storable", lambda segment, n, value, spoilt: value)
+    patch.setattr(hosting.edges.segments, "unsteady", stops)
 
 
 @planted("creations")
 def a_query_created_that_cannot_be_stored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.plans, "code_of", lambda plan: encode(None))
+    patch.setattr(hosting.engine.plans, "code_of", lambda plan: encode(None))
 
 
 @planted("readers")

@@ -18,16 +18,17 @@ import test_first_of_groups
 import test_others_timers
 from planted_checks import Plants
 
-import reliable_rx.instance
-import reliable_rx.rows
-from hosting import edit, reopening
-from hosting.timers import Clock
-from reliable_rx import merging
-from reliable_rx.operators.group import GroupByUntil
-from reliable_rx.operators.time import Debounce
+import reliable_rx.runtime.instance
+import reliable_rx.runtime.rows
+from hosting.engine import editing as edit
+from hosting.engine import reopening
+from hosting.engine.timers import Clock
+from reliable_rx.operators.grouping import GroupByUntil
+from reliable_rx.operators.timing import Debounce
 from reliable_rx.operators.window import WindowWithCount
-from reliable_rx.query import Inner
-from reliable_rx.subject import Subject
+from reliable_rx.query.query import Inner
+from reliable_rx.runtime import merging
+from reliable_rx.runtime.inner_sequences import Subject
 
 Place = Callable[[], Path]
 CHECKS: dict[str, Callable[[Place], None]] = {
@@ -67,12 +68,12 @@ def no_moments(patch: pytest.MonkeyPatch) -> None:
 
 @planted("taken")
 def owners_that_go_within_their_moment(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reliable_rx.instance, "is_opening", lambda instance, node: False)
+    patch.setattr(reliable_rx.runtime.instance, "is_opening", lambda instance, node: False)
 
 
 @planted("shared")
 def readers_that_are_looked_for_without_what_is_shared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reliable_rx.rows, "stands_behind", lambda reader, node: bool(reader.mask & node.bit))
+    patch.setattr(reliable_rx.runtime.rows, "stands_behind", lambda reader, node: bool(reader.mask & node.bit))
 
 
 @planted("durations")
@@ -124,13 +125,15 @@ def owners_that_count_as_readers(patch: pytest.MonkeyPatch) -> None:
 
 @planted("carried")
 def windows_in_pairs_that_nobody_looks_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reliable_rx.rows, "inner_in", lambda outer: [outer.subject] if isinstance(outer, Inner) else [])
+    patch.setattr(
+        reliable_rx.runtime.rows, "inner_in", lambda outer: [outer.subject] if isinstance(outer, Inner) else []
+    )
     patch.setattr(edit, "read_groups", lambda row: ())
 
 
 @planted("held")
 def ends_that_are_kept_behind_what_holds(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reliable_rx.rows, "freed", lambda instance, fitted: fitted.saved)
+    patch.setattr(reliable_rx.runtime.rows, "freed", lambda instance, fitted: fitted.saved)
 
 
 @planted("answers")

@@ -19,11 +19,11 @@ import test_random_apps
 import test_source_numbering
 from planted_checks import Plants
 
-import hosting.evaluator
-import hosting.restarting
-from hosting.delivery import Delivery
+import hosting.evaluator.evaluator
+import hosting.evaluator.restarting
+from hosting.engine.dispatch import Delivery
 from hosting.sources import files
-from reliable_rx.rows import Loader
+from reliable_rx.runtime.rows import Loader
 
 Place = Callable[[], Path]
 
@@ -104,18 +104,18 @@ def inner_sequences_of_an_edit_in_a_checkpoint_before_it(patch: pytest.MonkeyPat
 
 @planted("late")
 def what_is_new_for_who_begins_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.restarting, "shut_for_some", lambda evaluator: nullcontext())
+    patch.setattr(hosting.evaluator.restarting, "shut_for_some", lambda evaluator: nullcontext())
 
 
 @planted("several")
 def one_group_of_turns_for_each_restart(patch: pytest.MonkeyPatch) -> None:
-    restart = hosting.restarting.restart
+    restart = hosting.evaluator.restarting.restart
 
     def one_by_one(evaluator: Any, names: Any) -> None:
         for name in names:
             restart(evaluator, [name])
 
-    patch.setattr(hosting.evaluator, "restart", one_by_one)
+    patch.setattr(hosting.evaluator.evaluator, "restart", one_by_one)
 
 
 @planted("grown")

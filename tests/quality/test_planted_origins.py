@@ -17,9 +17,9 @@ import test_sources_spoilt
 import test_targets_of_others
 from planted_checks import Plants
 
-import hosting.failure
-import hosting.restarting
-import hosting.sink_writer
+import hosting.edges.sink_writer
+import hosting.engine.failure
+import hosting.evaluator.restarting
 import hosting.sinks.origins
 from hosting import JsonLinesSink
 from hosting.sinks.flushed_mark import FlushedMark
@@ -69,27 +69,27 @@ def a_file_that_does_not_say_whose_it_is(patch: pytest.MonkeyPatch) -> None:
 
 @planted("stores")
 def a_sink_that_is_not_told_whose_ids_come(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.sink_writer, "claim", lambda sink, origin: None)
+    patch.setattr(hosting.edges.sink_writer, "claim", lambda sink, origin: None)
 
 
 @planted("followers")
 def readers_that_are_left_behind(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.restarting, "left_behind", lambda engine, begun: {})
+    patch.setattr(hosting.evaluator.restarting, "left_behind", lambda engine, begun: {})
 
 
 @planted("followers")
 def an_end_that_is_taken_for_a_fault_of_its_own(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.failure, "is_end", lambda event: False)
+    patch.setattr(hosting.engine.failure, "is_end", lambda event: False)
 
 
 @planted("followers")
 def a_fault_of_its_own_that_is_taken_for_an_end(patch: pytest.MonkeyPatch) -> None:
-    origin = hosting.failure._origin
+    origin = hosting.engine.failure._origin
 
     def mistaken(engine: Any, standing: Any, error: Exception) -> str:
         return origin(engine, standing, error) or next(iter(sorted(standing.plan.sources)), "")
 
-    patch.setattr(hosting.failure, "_origin", mistaken)
+    patch.setattr(hosting.engine.failure, "_origin", mistaken)
 
 
 @planted("disks")

@@ -13,11 +13,11 @@ import test_names
 import test_query_size
 from planted_checks import Plants
 
-import hosting.cycles
-import hosting.evaluator
-import hosting.plans
-import reliable_rx.arguments
+import hosting.admission.cycles
+import hosting.engine.plans
+import hosting.evaluator.evaluator
 import reliable_rx.names
+import reliable_rx.operators.contract.arguments
 
 
 def names(folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -53,22 +53,22 @@ def names_that_are_taken_as_they_are(patch: pytest.MonkeyPatch) -> None:
 
 @planted("rings")
 def rings_that_nobody_looks_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.cycles, "refuse_cycle", lambda name, sources, reads: None)
+    patch.setattr(hosting.admission.cycles, "refuse_cycle", lambda name, sources, reads: None)
 
 
 @planted("sizes")
 def queries_of_any_size(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.plans, "check_size", lambda node: None)
+    patch.setattr(hosting.engine.plans, "check_size", lambda node: None)
 
 
 @planted("mistakes")
 def durations_that_are_read_when_they_are_needed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reliable_rx.arguments, "fault_of_duration", lambda name, value: None)
+    patch.setattr(reliable_rx.operators.contract.arguments, "fault_of_duration", lambda name, value: None)
 
 
 @planted("mistakes")
 def declarations_that_come_too_late(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.evaluator, "check_before_start", lambda what, *, started, closed: None)
+    patch.setattr(hosting.evaluator.evaluator, "check_before_start", lambda what, *, started, closed: None)
 
 
 @pytest.mark.parametrize("name", planted.names())

@@ -22,19 +22,19 @@ import test_shared_edits
 import test_unheard
 from planted_checks import Plants
 
-import hosting.engine
-import hosting.evaluator
-import hosting.recovery
-import reliable_rx.rows
-from hosting import journaling
-from hosting.asked import Asked
-from hosting.event_clock import EventClock
-from hosting.intake import Intake
-from hosting.late_ends import LateEnds
-from hosting.routes import Routes
-from hosting.standing import RUNNING
-from hosting.turn import Appear
-from hosting.watermark import Watermark
+import hosting.engine.engine
+import hosting.evaluator.evaluator
+import hosting.evaluator.recovery
+import reliable_rx.runtime.rows
+from hosting.edges.ingress import Intake
+from hosting.engine.event_time.runtime import EventClock
+from hosting.engine.event_time.watermark import Watermark
+from hosting.engine.hosted_query import RUNNING
+from hosting.engine.pending_calls import Asked
+from hosting.engine.routes import Routes
+from hosting.engine.turns import Appear
+from hosting.evaluator import group_commit as journaling
+from hosting.evaluator.late_ends import LateEnds
 
 Place = Callable[[], Path]
 
@@ -129,7 +129,7 @@ def an_end_in_the_midst_of_a_stream(patch: pytest.MonkeyPatch) -> None:
 
 @planted("names")
 def a_replay_that_knows_the_sources_of_today(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.recovery, "withhold_sources", lambda evaluator: None)
+    patch.setattr(hosting.evaluator.recovery, "withhold_sources", lambda evaluator: None)
 
 
 @planted("coming")
@@ -154,7 +154,7 @@ def a_clock_that_is_stored_where_it_has_left_its_watermark(patch: pytest.MonkeyP
 
 @planted("silence")
 def partitions_that_are_silent_while_nobody_listens(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.evaluator, "unheard", lambda intake, watermarks, turn: None)
+    patch.setattr(hosting.evaluator.evaluator, "unheard", lambda intake, watermarks, turn: None)
 
 
 @planted("left")
@@ -164,12 +164,12 @@ def routes_that_stay(patch: pytest.MonkeyPatch) -> None:
 
 @planted("unread")
 def a_clock_that_waits_for_what_is_read_no_more(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.engine, "leave_unread", lambda clock: None)
+    patch.setattr(hosting.engine.engine, "leave_unread", lambda clock: None)
 
 
 @planted("parts")
 def shared_parts_that_nobody_subscribes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reliable_rx.rows, "connect_kept", lambda instance: [])
+    patch.setattr(reliable_rx.runtime.rows, "connect_kept", lambda instance: [])
 
 
 @planted("starts")

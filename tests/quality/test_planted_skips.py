@@ -16,17 +16,17 @@ from lanes import left_to_commits
 from planted_checks import Plants
 from test_skipped_at_ends import QUEUES, unreadable
 
-import hosting.admission
-import hosting.skipping
+import hosting.admission.admission
+import hosting.engine.skipping
 import reliable_rx as rx
-import reliable_rx.wiring
-from hosting.skipping import caught
-from reliable_rx.operator import Context, Stage
-from reliable_rx.operators.inner import Queued
+import reliable_rx.runtime.wiring
+from hosting.engine.skipping import caught
+from reliable_rx.operators.contract.operator import Context, Stage
+from reliable_rx.operators.flatten import Queued
 from reliable_rx.operators.until import Amb
 from reliable_rx.operators.window import Closed
 from reliable_rx.operators.with_mapper import DelayWithMapper
-from reliable_rx.stage import fail_node
+from reliable_rx.runtime.stage_context import fail_node
 
 
 def handlers() -> None:
@@ -78,7 +78,7 @@ def a_handler_that_raises_is_skipped(patch: pytest.MonkeyPatch) -> None:
     def failed(instance: Any, node: Any, error: Exception, *, had_value: bool = True, had_error: bool = False) -> None:
         fail_node(instance, node, error, had_value=had_value)
 
-    patch.setattr(reliable_rx.wiring, "fail_node", failed)
+    patch.setattr(reliable_rx.runtime.wiring, "fail_node", failed)
 
 
 @planted("listeners")
@@ -88,12 +88,12 @@ def what_hears_an_error_catches_it(patch: pytest.MonkeyPatch) -> None:
 
 @planted("branches")
 def branches_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.admission, "refuse_out_of_step", lambda plan, policy: None)
+    patch.setattr(hosting.admission.admission, "refuse_out_of_step", lambda plan, policy: None)
 
 
 @planted("made")
 def made_branches_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.skipping, "may_skip", lambda instance, node, event: not caught(node))
+    patch.setattr(hosting.engine.skipping, "may_skip", lambda instance, node, event: not caught(node))
 
 
 @planted("closings")

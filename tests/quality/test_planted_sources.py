@@ -19,16 +19,17 @@ import test_sources_hostile as hostile_files
 from lanes import at_each_commit
 from planted_checks import Plants
 
-import checkpoint.database
-import hosting.evaluator
+import checkpoint.sqlite.database
+import hosting.evaluator.evaluator
 from checkpoint import MemoryStore
-from hosting import FileSource, journaling
-from hosting.partition import Partition
+from hosting import FileSource
+from hosting.edges.partition import Partition
+from hosting.engine.turns import Rejects
+from hosting.evaluator import group_commit as journaling
 from hosting.sources import csv_records, lines, pushed, text_files
 from hosting.sources.decoding import Decoder
 from hosting.sources.lanes import Lane
 from hosting.sources.text_files import JsonLinesFile, TextFile
-from hosting.turn import Rejects
 from reliable_rx.reliable import Batch
 
 # -- the generic checks
@@ -167,7 +168,7 @@ def a_stop_iteration_that_ends_a_file(patch: pytest.MonkeyPatch) -> None:
 
 @planted("stores")
 def cells_taken_for_what_they_should_be(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(checkpoint.database, "is_of_kind", lambda column, cells: True)
+    patch.setattr(checkpoint.sqlite.database, "is_of_kind", lambda column, cells: True)
 
 
 @planted("disks")
@@ -177,7 +178,7 @@ def a_log_that_cannot_be_read_ends_the_run(patch: pytest.MonkeyPatch) -> None:
 
 @planted("disks")
 def a_store_for_all_who_come(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.evaluator, "own", lambda evaluator: None)
+    patch.setattr(hosting.evaluator.evaluator, "own", lambda evaluator: None)
 
 
 # -- the tests

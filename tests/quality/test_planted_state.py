@@ -11,22 +11,23 @@ import pytest
 from planted_checks import TIMES, Plants
 from test_planted_engine import changed_header, changed_rows
 
-import hosting.snapshot
-from hosting import journaling, recovery
-from hosting.checkpointer import Checkpointer
-from hosting.engine import QueryEngine
-from hosting.evaluator import QueryEvaluator
-from hosting.event_clock import EventClock
-from hosting.incidents import Incidents
-from hosting.reporting import Reporter
-from hosting.snapshot import Snapshot
-from hosting.stream import Stream
-from hosting.streams import Streams
-from hosting.turn import Answer, Output, Tick
-from reliable_rx.instance import Instance
-from reliable_rx.push import States
-from reliable_rx.rows import Loader
-from reliable_rx.stage import Cx
+import hosting.engine.snapshot
+from hosting.edges.egress import Stream
+from hosting.edges.streams import Streams
+from hosting.engine.engine import QueryEngine
+from hosting.engine.event_time.runtime import EventClock
+from hosting.engine.snapshot import Snapshot
+from hosting.engine.turns import Answer, Output, Tick
+from hosting.evaluator import group_commit as journaling
+from hosting.evaluator import recovery
+from hosting.evaluator.checkpointer import Checkpointer
+from hosting.evaluator.evaluator import QueryEvaluator
+from hosting.reports.incidents import Incidents
+from hosting.reports.reporter import Reporter
+from reliable_rx.runtime.instance import Instance
+from reliable_rx.runtime.rows import Loader
+from reliable_rx.runtime.stage_context import Cx
+from reliable_rx.unhosted.push import States
 
 pytestmark = [pytest.mark.usefixtures("unshrunk"), pytest.mark.leaves]  # what a check leaves that has failed
 DEAR = ("positions saved after the rows and not with them", "a replay buffer dropped before the consumer has it",
@@ -127,7 +128,7 @@ def a_clock_saved_after_the_rows_and_not_with_them(patch: pytest.MonkeyPatch) ->
     chunks = Snapshot.chunks
 
     def late(self: Snapshot) -> list[bytes]:
-        self.header = hosting.snapshot.header(self.engine)
+        self.header = hosting.engine.snapshot.header(self.engine)
         return chunks(self)
 
     patch.setattr(Snapshot, "chunks", late)
@@ -174,13 +175,13 @@ def an_inner_sequence_whose_row_stays(patch: pytest.MonkeyPatch) -> None:
 
 @planted("evictions")
 def the_order_of_eviction_not_saved(patch: pytest.MonkeyPatch) -> None:
-    save_unit = hosting.snapshot.save_unit
+    save_unit = hosting.engine.snapshot.save_unit
 
     def without(unit: Any, signature_id: Any) -> Any:
         kind, place, *rest = save_unit(unit, signature_id)
         return (kind, 0 if kind == "subject" else place, *rest)
 
-    patch.setattr(hosting.snapshot, "save_unit", without)
+    patch.setattr(hosting.engine.snapshot, "save_unit", without)
 
 
 # -- recovery

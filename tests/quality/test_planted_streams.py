@@ -19,17 +19,17 @@ from test_looking import test_statistics_answer_while_a_turn_hangs as answers
 from test_retention import test_no_id_is_used_twice_whatever_was_packed as ids_go_on
 from test_retention import test_what_is_gone_leaves_nothing_that_grows as bounded
 
-from hosting.attempt import Attempt
-from hosting.engine import QueryEngine
-from hosting.holders import StreamHolders
-from hosting.host_clock import HostClock
-from hosting.looking import Looking
-from hosting.retention import RetiredStreams
-from hosting.retired import Retired
-from hosting.stream import StreamReader
-from hosting.subscription import Subscription
-from hosting.turn import Output
-from hosting.window import Window, part
+from hosting.edges.egress import StreamReader
+from hosting.edges.holders import StreamHolders
+from hosting.edges.replay_buffer import Window, part
+from hosting.edges.retention import RetiredStreams
+from hosting.engine.disposed_ids import Retired
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Output
+from hosting.evaluator.attempt import Attempt
+from hosting.evaluator.host_clock import HostClock
+from hosting.evaluator.looking import Looking
+from hosting.subscriptions.subscription import Subscription
 from reliable_rx.errors import ReliableRxError
 
 pytestmark = [pytest.mark.usefixtures("unshrunk"), pytest.mark.leaves]  # what a check leaves that has failed

@@ -21,7 +21,7 @@ import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import JsonLinesSink, QueryEvaluator
 from reliable_rx import operators as ops
-from reliable_rx.probes import probe
+from reliable_rx.failpoints import probe
 from spark_bridge import MicroBatchSink, MicroBatchSource, configure, publish, register, run_on_spark
 
 LAST = "last"

@@ -21,7 +21,7 @@ from spark_world import USERS, put
 
 from reliable_rx.testing import Ledger, check_ledger
 from spark_bridge import MicroBatchSink, MicroBatchSource
-from spark_bridge.log import append
+from spark_bridge.micro_batch_log import append
 
 HERE = Path(__file__).parent
 ROWS_PER_FILE, BACKLOG_ROWS = 10, 40

@@ -18,7 +18,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
-from reliable_rx.piping import compose
+from reliable_rx.query.piping import compose
 from reliable_rx.testing import Timed
 from reliable_rx.testing.marbles import COMPLETED, NEXT
 from reliable_rx.testing.openings import MomentScheduler, opening_in_moments

@@ -21,7 +21,7 @@ import pytest
 from spark_kill_app import SOURCES, Flow
 from spark_kill_world import PARTS, SPANS, Kill, Part, Side, World
 
-from spark_bridge.log import names
+from spark_bridge.micro_batch_log import names
 
 WRITING = ("spark.part_written", "spark.before_manifest", "spark.after_manifest")
 FORGETTING = ("spark.before_forget", "spark.forgetting")

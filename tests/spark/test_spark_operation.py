@@ -102,7 +102,7 @@ def test_a_batch_is_finished_however_late_the_last_one_is_heard_of(
 
     writer = stream(spark, tmp_path / "in").writeStream.foreachBatch(write)
     query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(processingTime="0 seconds").start()
-    monkeypatch.setattr("spark_bridge.companion.time", looks)
+    monkeypatch.setattr("spark_bridge.sidecar.time", looks)
     with closing(Stopped(SparkCompanion(spark, query))) as stopped:
         companion = stopped.companion
         progress = companion._table.progress

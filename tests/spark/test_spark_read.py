@@ -11,7 +11,7 @@ from spark_world import died_before_its_last_commit, finish, logged
 
 from hosting import ListSource
 from spark_bridge import MicroBatchSource, publish, register
-from spark_bridge.log import append
+from spark_bridge.micro_batch_log import append
 
 ONCE = {"availableNow": True}
 FAILED = "a task has failed here already"

@@ -144,7 +144,7 @@ def main(store: str, count: str, end: str, *more: str) -> None:
         "status": {name: evaluator.query(name).status for name in evaluator.queries()},
         "reports": {name: str(report) for name, report in evaluator.engine.reports.items()},
     }
-    sys.stdout.write(json.dumps(said))
+    sys.stdout.write(json.dumps(said, default=str))
     sys.stdout.flush()
     if end == "kill":
         os._exit(9)

@@ -72,7 +72,7 @@ def make_small(names: Any) -> None:
     names.SPANS = tuple(json.loads(os.environ.get("RELIABLE_RX_SPARK_SPANS", "[64, 4096]")))
 
 
-BEHIND = {"reliable_rx.probes": arm, "spark_bridge.log.names": make_small}
+BEHIND = {"reliable_rx.failpoints": arm, "spark_bridge.micro_batch_log.names": make_small}
 
 
 class Behind(MetaPathFinder):

@@ -1,0 +1,1 @@
+"""Store in PostgreSQL: rows of one database, for owners on many machines."""

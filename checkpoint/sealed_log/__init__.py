@@ -1,0 +1,1 @@
+"""Sealed records of a store, wherever its rows are kept: generations, journal and pushed logs."""

@@ -1,0 +1,1 @@
+"""Store in a folder: three SQLite files, a seal key and a lock."""

@@ -1,0 +1,108 @@
+"""Recognition of a sink that the store knows under another label: a moved file, a renamed function.
+
+A project folder that is moved, a release folder, a container's path and a restored copy give each sink a path that no
+checkpoint has seen, and a renamed function gives a callback another name; the app declares its sinks as before. A new
+sink takes the place of one that is not declared, of its stream and its class, where that loses nothing:
+
+* It says itself that it has all that was durable in the other one, by its position when it is opened, and is called as
+  the other one in another folder. (If it has the ids of another stream, it is not opened.)
+* It does not know its position, goes on where the other one was, and nothing else can be meant: the last app declared
+  the other one, whose name leads to no function any more, which is the only one of the stream that is not declared now,
+  and it is the only new one. Declared after the start it takes nobody's place.
+
+Each takes the place of one, of several the highest that it can have, if that is called so. All else is told with the
+names of both, and keeps its place. The decision is made again after a kill, as the next checkpoint is the first that
+knows of it. Rejected: the last parts of paths alone (the file may be another one), positions alone (two streams that
+exchange their files would both be taken for moved), and to let every place go that the new one is not behind (two files
+that an app has made one of were two on purpose).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from hosting.edges.holders import Patience, StreamHolders
+from hosting.edges.sink_positions import Known, described
+from hosting.repair.store_commands import way_to_release
+
+if TYPE_CHECKING:
+    from hosting.edges.egress import Stream
+    from hosting.edges.sink_writer import SinkWriter
+
+SHOWN_MAX = 3
+GONE = "the app does not declare this sink any more"
+
+
+def place_taken(writer: SinkWriter, left: Mapping[str, Known], rivals: Sequence[SinkWriter]) -> str | None:
+    """Return the holder, of those *left*, whose place *writer* takes, which is open; None if that is not certain.
+
+    *rivals* are all new ones, and none after a start. Of several places it takes the highest, so that the stream keeps
+    what any of them may lack, whichever is which.
+    """
+    if writer.was_known:
+        return None
+    alike = {holder: each for holder, each in left.items() if each.kind == writer.kind}
+    if writer.had is None:
+        gone = all(each.was_declared and not leads_somewhere(each.label) for each in left.values())
+        return next(iter(alike), None) if gone and len(left) == len(rivals) == 1 else None
+    name = os.path.basename(writer.label)
+
+    def is_likely(holder: str) -> tuple[int, bool]:
+        return alike[holder].position, os.path.basename(alike[holder].label) == name
+
+    fits = [holder for holder, each in alike.items() if each.position <= writer.had]
+    best = max(fits, key=is_likely, default=None)
+    return best if best is not None and is_likely(best)[1] else None
+
+
+def leads_somewhere(label: str) -> bool:
+    """Whether there is something called *label* in a module that is there: then it may be declared again.
+
+    >>> leads_somewhere("os.path.join"), leads_somewhere("os.path.joined"), leads_somewhere("no_module.send")
+    (True, False, False)
+    >>> leads_somewhere("app.main.<locals>.send")  # of a local function nobody can tell
+    True
+    """
+    if "<" in label:
+        return True
+    parts = label.split(".")
+    for count in range(len(parts) - 1, 0, -1):
+        module = sys.modules.get(".".join(parts[:count]))
+        if module is not None:
+            try:
+                attrgetter(".".join(parts[count:]))(module)
+            except AttributeError:
+                return False
+            return True
+    return False
+
+
+def tell_taken(writer: SinkWriter, before: Known, holders: StreamHolders) -> None:
+    """Say in the log whose place *writer* has taken."""
+    where = f"{place}: " if (place := holders.incidents.place) else ""
+    logging.getLogger("reliable_rx").info(
+        "%sthe sink of %r that was %s is now %s, which goes on at id %s",
+        where, writer.stream, before, described(writer.kind, writer.label), f"{writer.position:,}",
+    )  # fmt: skip
+
+
+def tell_left(stream: Stream, holder: str, known: Known, new: Sequence[SinkWriter]) -> None:
+    """Warn that nobody declares a sink, and name the *new* ones that were not taken for it."""
+    others = ", ".join(_beside(each) for each in new[:SHOWN_MAX]) + (" and others" if len(new) > SHOWN_MAX else "")
+    beside = f"; not taken for it: {others}" if new else ""
+    why = f"{GONE}: {known}, which has what is below id {known.position:,}{beside}"
+    registry = stream.registry
+    stream.leave(holder, registry.absence(why, Patience.NONE))
+    way = way_to_release(registry.store, stream.name, holder)
+    message = f"{why}; declare it again, or let it go with {way}"
+    registry.incidents.report("holder", f"{stream.name}/{holder}", message, level=logging.WARNING)
+
+
+def _beside(writer: SinkWriter) -> str:
+    has = "which does not say what it has" if writer.had is None else f"which has what is below id {writer.had:,}"
+    return f"{described(writer.kind, writer.label)}, {has if writer.is_open else 'which has not been opened'}"

@@ -1,0 +1,360 @@
+"""All sinks of an evaluator: opened behind the replay, fed, and flushed before a checkpoint.
+
+What one of them cannot do is its own affair: see `hosting.edges.sink_writer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from logging import WARNING
+from typing import TYPE_CHECKING
+
+from hosting.admission.cycles import there_are
+from hosting.admission.side_streams import why_never_of_source
+from hosting.edges.egress import Stream
+from hosting.edges.moved_sinks import place_taken, tell_left, tell_taken
+from hosting.edges.sink_positions import (
+    UNMADE,
+    UNOPENED,
+    Known,
+    check_apart,
+    holder_of,
+    is_sink,
+    label_of,
+    matched,
+    read_known,
+    target_of,
+)
+from hosting.edges.sink_writer import SinkWriter, checked_policy, tamed
+from hosting.edges.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over
+from hosting.reports.statistics import SinkFigures
+from reliable_rx.class_of import is_a
+from reliable_rx.errors import PositionUnavailable, StoreUnavailable
+from reliable_rx.handled import forget, note, noted
+from reliable_rx.names import query_of
+from reliable_rx.operators.contract.choices import OnError
+from reliable_rx.reliable import Sink, Source
+
+if TYPE_CHECKING:
+    from hosting.evaluator.evaluator import QueryEvaluator
+
+Labels = dict[str, tuple[str, bool, str]]
+"""What tells the sinks of a stream from one another, by their holders: label, whether it is declared, and class."""
+
+
+class Outlets:
+    """All sinks of an evaluator."""
+
+    def __init__(self, evaluator: QueryEvaluator, *, buffer_events_max: int) -> None:
+        self.evaluator = evaluator
+        self.buffer_events_max = buffer_events_max
+        self.all: list[SinkWriter] = []
+        self.held: dict[str, dict[str, int]] = {}
+        self.left: dict[str, dict[str, Known]] = {}
+        """The sinks of each stream that the app had and has not declared."""
+        self.are_told = True
+        """Whether all sinks of the app are declared here: commands that only change queries have none."""
+        self.streams: frozenset[str] | None = None
+        """Where they are not: which streams have sinks in the app; None: not known."""
+        self.had: frozenset[str] = frozenset()
+        """The queries and sources that the store had before this start."""
+        self.is_writing = self.has_passed_over = False
+
+    def add(self, stream: str, sink: Sink, *, on_error: OnError = "fail") -> None:
+        """Send *stream* to *sink*. *Raises* `ValueError` for a policy it cannot keep, or if it is a sink already."""
+        with self.evaluator.inside.change("sink"):
+            self._add(stream, sink, on_error)
+        self.evaluator.wake()
+
+    def _add(self, stream: str, sink: Sink, on_error: OnError) -> None:
+        before = next((each.stream for each in self.all if each.sink is sink), None)
+        if before is not None:
+            raise ValueError(f"this sink is that of stream {before!r} already; make another one for {stream!r}")
+        self._check_target(stream, sink)
+        holder = self._holder(stream, label_of(sink))
+        writer = SinkWriter(
+            stream,
+            sink,
+            holder,
+            on_error=checked_policy(stream, sink, on_error),
+            holders=self.evaluator.holders,
+            unflushed_max=self.buffer_events_max // 2,
+        )
+        writer.was_known = holder in self.left.get(stream, {})
+        self.all.append(writer)
+
+    def _check_target(self, stream: str, sink: Sink) -> None:
+        """*Raises* `ValueError` if a sink that is written has the target of *sink*."""
+        target, knows_position = target_of(sink), hasattr(sink, "stored_position")
+        for name, source in self.evaluator.intake.sources.items():
+            check_apart(name, source, stream, sink)
+        for each in self.all if target is not None else ():
+            may_share = each.stream != stream and not knows_position  # it adds to what is there, as a service may
+            if each.failure is None and not each.is_closed and target_of(each.sink) == target and not may_share:
+                raise ValueError(
+                    f"{target} is that of another sink of stream {each.stream!r}, and one alone may write it: give "
+                    f"this one another"
+                    + ("; where a cell of a notebook was run again, the first one goes on" * (each.stream == stream))
+                )
+
+    def check_source(self, name: str, source: Source) -> None:
+        """*Raises* `ValueError` if *source* would read what a sink writes."""
+        for each in self.all:
+            check_apart(name, source, each.stream, each.sink)
+
+    def reopen(self, stream: str) -> None:
+        """Have the failed sinks of *stream* opened anew, before anything is written next. *Raises* `KeyError`."""
+        with self.evaluator.inside.change("reopen"):
+            writers = [each for each in self.all if each.stream == stream]
+            if not writers:
+                known = there_are(dict.fromkeys(each.stream for each in self.all), stream)
+                raise KeyError(f"stream {stream!r} has no sink; {known}")
+            for writer in writers:
+                if writer.renew():
+                    self.held = {**self.held, stream: {**self.held.get(stream, {}), writer.holder: writer.flushed}}
+        self.evaluator.wake()
+
+    def hold(self, known: dict[str, dict[str, int]], labels: dict[str, Labels]) -> None:
+        """Before a replay: nothing of it may be forgotten that a holder or a sink may still want."""
+        held = self.held = {name: self._matched(name, holders, labels.get(name, {})) for name, holders in known.items()}
+        for name, holders in held.items():
+            sinks = frozenset(writer.holder for writer in self.all if writer.stream == name)
+            self.evaluator.holders.restore(self._stream(name), holders, sinks=sinks)
+        for writer in self.all:
+            self._stream(writer.stream).hold(writer.holder, self._known(writer))
+
+    def _matched(self, stream: str, known: dict[str, int], labels: Labels) -> dict[str, int]:
+        """Return the *known* positions of a stream under the names that its holders have in this run."""
+        before = {holder_of(each.number): each for each in read_known(known, labels)}
+        here = [each for each in self.all if each.stream == stream]
+        found = {holder_of(each.number): each for each in matched([*before.values()], [each.label for each in here])}
+        for writer, holder in zip(here, found, strict=False):
+            writer.name(holder)
+            writer.was_known = holder in before
+        away = [*found][len(here) :]
+        was = {holder: before[holder].was_declared for holder in away}
+        self.left[stream] = {holder: found[holder]._replace(was_declared=was[holder]) for holder in away}
+        others = {holder: position for holder, position in known.items() if not is_sink(holder)}
+        return others | {holder: each.position for holder, each in found.items()}
+
+    def labels(self) -> dict[str, Labels]:
+        """Return what tells the sinks of each stream from one another, and whether it is declared, by their holders."""
+        found: dict[str, Labels] = {}
+        for stream in self.left:
+            are_all_here = self.are_told and not self._lacks_one(stream)
+            is_declared = {holder: each.was_declared and not are_all_here for holder, each in self._away(stream)}
+            found[stream] = {
+                holder: (each.label, is_declared[holder], each.kind) for holder, each in self._away(stream)
+            }
+        may_be_others = {stream for stream, each in found.items() if any(declared for _, declared, _ in each.values())}
+        for writer in self.all:
+            is_its_own = writer.label == UNMADE and writer.stream not in may_be_others
+            label = UNOPENED if is_its_own else writer.label
+            found.setdefault(writer.stream, {})[writer.holder] = label, True, writer.kind
+        return found
+
+    def undeclared(self) -> Iterator[tuple[str, str, Known]]:
+        """Give the sinks that the app, whose sinks are not here, does not declare any more, with stream and holder."""
+        for stream in list(self.left):
+            for holder, each in list(self._away(stream)):
+                if not each.was_declared or (self.streams is not None and stream not in self.streams):
+                    yield stream, holder, each
+
+    def _away(self, stream: str) -> Iterator[tuple[str, Known]]:
+        """Give the sinks of *stream* that nobody has declared in this run, and that nobody has let go."""
+        here, used = self.evaluator.streams.get(stream), {each.holder for each in self.all if each.stream == stream}
+        for holder, each in self.left.get(stream, {}).items():
+            if holder not in used and here is not None and holder in here.holders:
+                yield holder, each
+
+    def _holder(self, stream: str, label: str) -> str:
+        """Return the name of one more sink; one that is declared after the start may be known from before."""
+        left, used = self.left.get(stream, {}), {each.holder for each in self.all if each.stream == stream}
+        for holder, each in left.items():
+            if each.label == label and holder not in used:
+                return holder
+        new = next(holder for holder in map(holder_of, count()) if holder not in used | left.keys())
+        if away := [each.position for holder, each in left.items() if holder not in used]:
+            self.held[stream] = {**self.held.get(stream, {}), new: min(away)}
+        return new
+
+    def _known(self, writer: SinkWriter) -> int:
+        """Return the position of a sink that does not know it."""
+        return self.held.get(writer.stream, {}).get(writer.holder, 0)
+
+    def _stream(self, name: str) -> Stream:
+        """Return a stream, also of a query that the replay is yet to create."""
+        streams = self.evaluator.streams
+        return streams.get(name) or streams.open(name, self.evaluator.engine.emitted(name))
+
+    def open(self) -> None:
+        """Ask every sink where it stands. One that refuses to open has failed; the others go on.
+
+        *Raises* `PositionUnavailable` if one has ids that this store has never given.
+        """
+        for writer in self.all:
+            if writer.is_new:
+                self._open(writer, starting=True)
+        self._settle_left()
+        if self.has_passed_over:  # no turn says so, and a replay would use these ids
+            self.evaluator.checkpointer.now(full=False)
+        self.pump()
+
+    def _settle_left(self) -> None:
+        """Of the sinks that nobody declares, find those that have moved, and tell of the others."""
+        if not self.are_told:
+            return
+        for writer in self.all:
+            self._take_place(writer, starting=True)
+        for name in self.left:
+            here = [each for each in self.all if each.stream == name]
+            new = [each for each in here if not each.was_known]
+            for holder, each in list(self._away(name)):
+                has_place = any(one.is_open for one in here) if each.label == UNMADE else each.label == UNOPENED and new
+                if has_place:  # each has one of its own again, or holds what this one lacks
+                    self.evaluator.holders.release(name, holder)
+                elif not self._lacks_one(name):
+                    tell_left(self._stream(name), holder, each, new)
+
+    def _lacks_one(self, stream: str) -> bool:
+        """Whether a sink of *stream* could not be made, which may be any that seems not to be declared."""
+        return any(each.stream == stream and each.label == UNMADE for each in self.all)
+
+    def _take_place(self, writer: SinkWriter, *, starting: bool = False) -> None:
+        """Let go of the sink that is not declared any more, and is this one."""
+        left = dict(self._away(writer.stream))
+        if not left or not writer.is_open:
+            return
+        rivals = [each for each in self.all if starting and each.stream == writer.stream and not each.was_known]
+        holder = place_taken(writer, left, rivals)
+        if holder is not None:
+            writer.was_known = True
+            self.evaluator.holders.release(writer.stream, holder)
+            tell_taken(writer, left[holder], self.evaluator.holders)
+
+    def _open(self, writer: SinkWriter, *, starting: bool = False) -> None:
+        stream = self._stream(writer.stream)
+        writer.lacks_stream = not self._is_there(stream) and stream.name not in self.evaluator.store.streams()
+        if writer.lacks_stream:
+            if query_of(stream.name) not in self.evaluator.declared:  # as it is before the start has created it
+                self._wait_for_stream(writer)
+            return
+        try:
+            position = writer.open(self._known(writer), self.evaluator.store.owner)
+            if position > stream.next_id:
+                self._skip_to(stream, position, starting=starting)
+            writer.begin(stream, position)
+            writer.label = label_of(writer.sink)
+            if not starting:
+                self._take_place(writer)
+            self._warn_if_never(writer, stream)
+        except BaseException as error:
+            if (
+                starting
+                and is_a(error, PositionUnavailable)
+                and getattr(error, "fields", {"first": 0}).get("first") is None
+            ):
+                raise  # none of its ids was ever to be had here: it may be the wrong store
+            if not writer.was_known:
+                writer.label = UNMADE  # it has never been a sink of this stream, and may have been meant for another
+            if writer.holder not in stream.holders:  # declared after the start: what it lacks from here on is kept
+                stream.keep_for(writer.holder, max(self._known(writer), stream.first))
+            writer.take(tamed(error), stream)
+
+    def _is_there(self, stream: Stream) -> bool:
+        """Whether somebody writes to *stream*, or something is in it."""
+        sources, queries = self.evaluator.intake.sources, self.evaluator.engine.standing
+        query = query_of(stream.name)
+        return stream.next_id > 0 or query in queries or query in sources
+
+    def _wait_for_stream(self, writer: SinkWriter) -> None:
+        readers = self.evaluator.engine.readers
+        message = f"there is no query of that name, nor was there one; {there_are(readers.names(), writer.stream)}"
+        self.evaluator.incidents.report("sink", writer.subject, f"{message}; it is written once there is one")
+
+    def _warn_if_never(self, writer: SinkWriter, stream: Stream) -> None:
+        query, name, sources = query_of(stream.name), stream.name, self.evaluator.intake.sources
+        if query == name or stream.next_id:
+            return
+        source = sources.get(query)
+        why = self.evaluator.engine.readers.missing(name) if source is None else why_never_of_source(name, source)
+        if why is not None:
+            self.evaluator.incidents.report("sink idle", writer.subject, f"nothing is written: {why}", level=WARNING)
+
+    def _skip_to(self, stream: Stream, position: int, *, starting: bool) -> None:
+        """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""
+        ahead = position - stream.next_id
+        if self.evaluator.delivery == "exactly_once" or not starting or ahead > AHEAD_MAX:
+            check_had(self.evaluator, stream.name, position, others={each.stream for each in self.all})
+            raise ahead_of_store(self.evaluator.store, stream.name, position, stream.next_id)
+        stream.skip_to(passed_over(stream.name, stream.next_id, position))
+        self.evaluator.streams.changed[stream.name] = None
+        self.evaluator.engine.continue_ids(stream.name, position)
+        self.has_passed_over = True
+        for each in self.all:
+            if each.stream == stream.name:
+                each.old = position
+
+    def pump(self) -> bool:
+        """Write what has become visible everywhere; return whether anything was.
+
+        A sink may call the evaluator: then nothing is written until its call has returned.
+        """
+        return bool(self.all) and not self.is_writing and self._each(self._pump)
+
+    def _pump(self, writer: SinkWriter, stream: Stream) -> bool:
+        if writer.is_new and (not writer.lacks_stream or self._is_there(stream)):
+            self._open(writer)
+        return writer.pump(stream)
+
+    def _each(self, write: Callable[[SinkWriter, Stream], bool | None]) -> bool:
+        """Call *write* for every sink; return whether one of the calls said so."""
+        moved = False
+        self.is_writing, token = True, note()
+        try:
+            for writer in self.all:
+                moved = bool(write(writer, self._stream(writer.stream))) or moved
+        finally:
+            self.is_writing = False
+            forget(token)
+        return moved
+
+    @property
+    def trouble(self) -> StoreUnavailable | None:
+        """Why no turns are taken, if a sink is not available."""
+        for writer in self.all:  # no generator: it is asked at each step
+            if writer.trouble is not None:
+                return writer.trouble
+        return None
+
+    @property
+    def lacks_some(self) -> bool:
+        """Whether a sink that has failed has not got all of its stream."""
+        return any(each.failure is not None and each.flushed < self._stream(each.stream).next_id for each in self.all)
+
+    @property
+    def has_unflushed(self) -> bool:
+        """Whether a sink was given what it has not been asked to make durable."""
+        return any(writer.has_unflushed for writer in self.all)
+
+    def flush(self) -> None:
+        """Make everything written durable, but not from within a call of a sink. *Raises* `StoreUnavailable`."""
+        if not self.is_writing:
+            self.pump()
+            self._each(SinkWriter.flush)
+        if self.trouble is not None:
+            raise self.trouble
+
+    def figures(self) -> tuple[SinkFigures, ...]:
+        """Describe every sink."""
+        return tuple(
+            SinkFigures(each.stream, each.holder, each.status, each.on_error, each.flushed, each.skipped)
+            for each in self.all
+        )
+
+    @noted()
+    def close(self) -> None:
+        for writer in self.all:
+            if writer.failure is None and not writer.is_closed:
+                writer.close()

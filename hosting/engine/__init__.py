@@ -1,0 +1,1 @@
+"""Deterministic engine: takes turns, gives outputs; no clock, thread, file or chance of its own."""

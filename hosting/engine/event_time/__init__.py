@@ -1,0 +1,1 @@
+"""Event time: watermarks, reordering, and a clock of its own for each query."""

@@ -1,0 +1,118 @@
+"""How an engine's clock moves: everything that is due on the way fires, each at its own time, within limits.
+
+A turn may move the clock far: after an outage, or when the host's clock was wrong. What ticks on the way sets its timer
+again and again, so a move is bounded twice, by what the turn itself determines. A tick stops after `REARMED_MAX` timers
+that were set on its way, and the next turn goes on from there, so that nothing else waits for long. A move on which
+more than `REARMED_IN_ALL_MAX` would be set (a second's timer over a century) is a *leap*: the clock goes to its end at
+once, and what is due before it fires there, once. Rejected: a bound on the seconds of a move (events of the past may
+lie decades apart, with nothing in between).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+from hosting.engine.dispatch import Cascade
+from hosting.engine.endless import Rest
+from hosting.engine.timers import Clock
+from reliable_rx.errors import LimitExceeded
+from reliable_rx.operators.contract.arguments import cut
+from reliable_rx.runtime.instance import Instance, Timer
+from reliable_rx.runtime.stage_context import finish_node
+
+if TYPE_CHECKING:
+    from hosting.engine.engine import QueryEngine
+
+REARMED_MAX = 100_000
+REARMED_IN_ALL_MAX = 300_000_000
+
+
+class TimeMoves(Clock):
+    """The part of an engine that moves its clock."""
+
+    is_behind = False
+    """Whether the last tick has stopped on its way."""
+    drained = False
+    """Whether a tick has been taken since the last event."""
+    leap: tuple[float, float] | None = None
+    """From when to when the clock went at once, if it did."""
+
+    if TYPE_CHECKING:
+        cascade: deque[Cascade]
+        event: tuple[str, str, int, object] | None
+
+        def settle(self) -> None: ...
+
+    @cached_property
+    def rest(self) -> Rest:
+        """How time goes on when events have ended."""
+        return Rest(cast("QueryEngine", self))
+
+    def advance(self, time: float) -> None:
+        """Move the clock to *time*, firing what was due before it."""
+        if time > self.clock:
+            if self.timers.heap:
+                self.fire_due(time, inclusive=False)
+            self.clock = time
+
+    def fire_due(self, time: float, *, inclusive: bool, stops: bool = False) -> bool:
+        """Fire what is due before *time*, or at it if *inclusive*; return False if it *stops* on the way."""
+        self.in_timers, self.reach = True, math.nextafter(time, math.inf) if inclusive else time
+        self.event = None  # the event before, in one turn with the next, is not what a timer's error is of
+        mark, actions, begun = self.ordering.newest, 0, self.clock
+        enough = mark + REARMED_MAX
+        while (timer := self.timers.pop(time, inclusive=inclusive)) is not None:
+            if timer[0] > self.clock:
+                mark, actions = self.ordering.newest, 0
+                if mark <= enough:
+                    self.clock = timer[0]
+                elif is_hopeless(begun, timer[0], time):
+                    self.leap, self.clock = (timer[0], time), time
+                elif stops:
+                    heapq.heappush(self.timers.heap, timer)
+                    self.in_timers = False
+                    return False
+                else:
+                    self.clock, begun, enough = timer[0], timer[0], mark + REARMED_MAX
+            actions += timer[1] > mark  # set since the clock has come here
+            if actions:
+                self.fire_bounded(timer, actions)
+            else:
+                instance, timer[2] = timer[2], None
+                instance.fire(timer[3], timer[4])
+            if self.cascade:
+                self.settle()
+        self.in_timers = False
+        return True
+
+    def fire_bounded(self, timer: Timer, actions: int) -> None:
+        """Fire *timer*, or fail its query if that goes on for ever without time moving."""
+        instance = timer[2]
+        if isinstance(instance, Instance) and actions > instance.plan.limits.actions_max:
+            self.stop_runaway(instance)
+        elif instance is not None:
+            timer[2] = None
+            instance.fire(timer[3], timer[4])
+
+    def stop_runaway(self, instance: Instance) -> None:
+        """Fail the query that goes on for ever without time moving."""
+        while instance.parent is not None:
+            instance = instance.parent
+        most = instance.plan.limits.actions_max
+        error = LimitExceeded(
+            f"{cut(instance.key)} does more than {most:,} actions while no time passes: a retry or repeat without end, "
+            f"or a period that is not positive?",
+            path=instance.plan.root.path,
+            limit="actions_max",
+            most=most,
+        )
+        finish_node(instance, instance.plan.root, error)
+
+
+def is_hopeless(begun: float, reached: float, end: float) -> bool:
+    """Whether a move that has set `REARMED_MAX` timers from *begun* to *reached* would set too many up to its *end*."""
+    return REARMED_MAX * (end - reached) > REARMED_IN_ALL_MAX * max(reached - begun, 0.0)

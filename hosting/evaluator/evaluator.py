@@ -1,0 +1,500 @@
+"""`QueryEvaluator`: an engine with edges, journal and store around it; the unit of failure.
+
+Its loop takes one turn after the other: fetch, take, give ids, journal. Behind it two workers write the journal (group
+commit) and the checkpoints. All that is visible outside is durable first, or with `at_least_once` at once. After a
+crash it loads the newest checkpoint, takes the journalled turns again and goes on; outputs come under the same ids.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time as wall
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from checkpoint.store import Store
+from hosting.admission import arguments
+from hosting.admission.creations import How, create_now, declare
+from hosting.edges.holders import StreamHolders
+from hosting.edges.ingress import Intake
+from hosting.edges.retention import Retention, forget
+from hosting.edges.sink_writers import Outlets
+from hosting.edges.source_definitions import SourceDefinitions
+from hosting.edges.start_positions import Start
+from hosting.edges.streams import Streams
+from hosting.engine.editing import is_same
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Answer, Create, Events, Fail, Output, Tick, Turn
+from hosting.evaluator import group_commit, interpreters, wakeups
+from hosting.evaluator.call_executor import Calls
+from hosting.evaluator.checkpointer import Checkpointer
+from hosting.evaluator.closing import close_all, let_go
+from hosting.evaluator.disposing import dispose
+from hosting.evaluator.fair_lock import Turnstile
+from hosting.evaluator.gc_pause import no_collections
+from hosting.evaluator.host_clock import HostClock
+from hosting.evaluator.looking import Looking, Working
+from hosting.evaluator.loop import Guard, check_taken, raise_failures, run
+from hosting.evaluator.ownership import disown, own
+from hosting.evaluator.recovery import recover
+from hosting.evaluator.redefinitions import Redefinitions
+from hosting.evaluator.reentrancy import Inside, Outside
+from hosting.evaluator.restarting import begin_declared, follow, follow_late, restart
+from hosting.evaluator.serial_executor import Lend, Worker, lenders
+from hosting.evaluator.sidecars import Companions
+from hosting.reports.growth import Growth
+from hosting.reports.incidents import Incidents
+from hosting.reports.reporter import Reporter
+from hosting.reports.statistics import RecoveryFigures
+from hosting.reports.unheard import stood_still, unheard
+from hosting.sources.pushed import PushedStream
+from reliable_rx.errors import StoreUnavailable
+from reliable_rx.event_time import EventTime
+from reliable_rx.limits import Limits
+from reliable_rx.names import check_name
+from reliable_rx.operators.contract.choices import Delivery, OnBadRecord, OnError, Policy, names_keywords
+from reliable_rx.reliable import Sink, Source
+from reliable_rx.runtime.plan import NO_LIMITS
+
+PENDING_GROUPS_MAX, ROUND_TURNS_MAX, GROUP_TURNS_MAX = 16, 256, 8192
+
+
+class QueryEvaluator(Looking):
+    """Host standing queries so that nothing is lost.
+
+    >>> import reliable_rx as rx
+    >>> from checkpoint import MemoryStore
+    >>> from hosting import ListSource
+    >>> with QueryEvaluator(MemoryStore()) as evaluator:
+    ...     evaluator.source("n", ListSource([1, 2, 3]))
+    ...     evaluator.create("doubled", rx.source("n").map(lambda n: n * 2))
+    ...     evaluator.run()
+    ...     [value for part in evaluator.stream("doubled").read(0, 10) for value in part.values]
+    [2, 4, 6]
+
+    *delivery* says when outputs are visible: after the journal is durable, or at once. A checkpoint is taken every
+    *checkpoint_interval_s* seconds and every *checkpoint_events* events. Streams without a holder retain
+    *retain_events*, those of queries that are gone as long as *retention* says; one whose holder lags by
+    *buffer_events_max* stops the turns. With *strict* a replay that differs and a damaged newest checkpoint are errors,
+    not reports. *clock* gives processing time in seconds. Two threads write behind the loop, or those that *lend* lends
+    (many evaluators may share a pool); *background* False writes in the loop, for deterministic tests.
+    """
+
+    recovery: RecoveryFigures | None = None
+    broken: BaseException | None = None
+    group: group_commit.Group | None = None
+    stalled_since: float | None = -math.inf
+    events_in = 0
+
+    @names_keywords
+    def __init__(
+        self,
+        store: Store,
+        *,
+        delivery: Delivery = "exactly_once",
+        checkpoint_interval_s: float = 1.0,
+        checkpoint_events: int = 1_000_000,
+        full_every: int = 20,
+        batch_events_max: int = 1000,
+        retain_events: int = 10_000,
+        retention: Retention | None = None,
+        buffer_events_max: int = 200_000,
+        idle_s: float = 1.0,
+        strict: bool = True,
+        clock: Callable[[], float] = wall.time,
+        background: bool = True,
+        lend: Lend | None = None,
+    ) -> None:
+        arguments.check_options(locals())
+        self.store, self.delivery = store, delivery
+        self.batch_events_max, self.strict = batch_events_max, strict
+        self.lock, self.working, self.changed = Turnstile(), Working(), threading.Condition()
+        self.engine, self.inside = QueryEngine(), Inside(self)
+        self.calls, self.companions = Calls(self), Companions()
+        incidents = self.incidents = Incidents(clock=clock)
+        time = self.time = HostClock(clock, incidents)
+        self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=time.read, incidents=incidents)
+        self.growth, self.definitions = Growth(self.intake.sources, self.incidents), SourceDefinitions(self)
+        self.holders = StreamHolders(
+            self.lock, store=store, incidents=incidents, events_max=buffer_events_max, check=self.inside.check
+        )
+        self.streams = Streams(store, self.holders, retain_events=retain_events, retention=retention)
+        self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
+        self.threads, (journal, checkpoint) = lenders("journal", "checkpoint", lend=lend, background=background)
+        self.journal_worker = Worker(wake=self.wake, lend=journal)
+        self.checkpointer = Checkpointer(
+            self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, lend=checkpoint
+        )
+        self.reporter, self.guard, self.redefinitions = Reporter(self), Guard(self), Redefinitions(self)
+        self.declared: dict[str, tuple[Any, Policy, Limits, EventTime | None]] = {}
+        self.durable_plans: set[str] = set()
+        self.committed: deque[group_commit.Group] = deque()
+        self.warnings: list[str] = []
+        self.harmless = set[str]()  # those of them that are over with the start
+        self.round_turns = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
+        self.round_events = max(256, 2 * batch_events_max)
+        self.fresh: list[Output] = []
+        self.passes_over: group_commit.PassesOver = ""  # which turns behind the checkpoint, for a repair
+        self.on_wake: Callable[[], None] | None = None  # for a host that calls `step` itself
+        self.awake = self.started = self.closed = self.stopping = self.looping = False
+
+    # -- declaring
+
+    @names_keywords
+    def source(self, name: str, source: Source, *, start: Start | None = None) -> None:
+        """Declare an input under *name*; before the evaluator starts. *start* says where to begin it the first time."""
+        arguments.check_before_start(f"source {name!r}", started=self.started, closed=self.closed)
+        name = arguments.check_new("source", name, self.intake.sources, self.declared)
+        arguments.check_source(name, source)
+        self.outlets.check_source(name, source)
+        self.intake.add(name, source, start=start)
+        self.engine.declare(name, (), timestamp=getattr(source, "timestamp", None))
+
+    @names_keywords
+    def push(self, name: str, *, on_bad_record: OnBadRecord = "fail") -> PushedStream:
+        """Declare a durable pushed input; *on_bad_record*: what becomes of a stored value that cannot be loaded."""
+        arguments.check_before_start(f"pushed input {name!r}", started=self.started, closed=self.closed)
+        name = arguments.check_new("pushed input", name, self.intake.sources, self.declared)
+        check = partial(check_taken, self, name)
+        pushed = PushedStream(self.store.log(name), wake=self.wake, name=name, on_bad_record=on_bad_record, check=check)
+        self.source(name, pushed)
+        return pushed
+
+    @names_keywords
+    def sink(self, stream: str, sink: Sink, *, on_error: OnError = "fail") -> None:
+        """Send *stream* to *sink*, from the first id that it wants on. Several sinks may share a stream.
+
+        *on_error* says what is done with what it cannot write: ``"fail"`` stops this sink, ``"skip"`` leaves it out,
+        ``"dead_letter"`` sets it aside in the sink. *Raises* `ValueError` for a sink that cannot do that.
+        """
+        self.inside.check("sink")
+        arguments.check_open(closed=self.closed)
+        stream = check_name("stream", stream)
+        arguments.check_sink(stream, sink)
+        self.outlets.add(stream, sink, on_error=on_error)
+
+    def reopen(self, stream: str) -> None:
+        """Open the failed sinks of *stream* again, mended meanwhile: they go on behind what they have."""
+        self.outlets.reopen(stream)
+
+    @names_keywords
+    def create(
+        self,
+        name: str,
+        query: Any,
+        *,
+        policy: Policy = "fail",
+        limits: Limits = NO_LIMITS,
+        clock: EventTime | None = None,
+    ) -> None:
+        """Host *query* under *name*, writing to the stream of that name; edit it if the name is taken.
+
+        Its clock is the computer's, or follows its events with *clock* `event_time(...)`. Editing keeps the state of
+        the parts whose path and type did not change; `statistics().reports` says what became of the rest. Before the
+        start the last query of a name counts, and `start` creates it: durable with the first turns that are, or when
+        `flush` returns. While running `create` returns when it is durable. A stored query that is declared no more goes
+        on: `dispose` of it.
+        *Raises* `QueryRefused`, `ValueError` for the name of a source.
+        """
+        self.inside.check("create")
+        self.create_many({name: query}, policy=policy, limits=limits, clock=clock)
+
+    @names_keywords
+    def create_many(
+        self,
+        queries: Mapping[str, Any],
+        *,
+        policy: Policy = "fail",
+        limits: Limits = NO_LIMITS,
+        clock: EventTime | None = None,
+    ) -> None:
+        """Host many queries, or none if one is refused; durable as with `create`. Far cheaper than one by one."""
+        with self.inside.change("create_many"), self.working, self.inside, no_collections():
+            how = How(policy=policy, limits=limits, clock=clock)
+            (create_now if self.started else declare)(self, queries, how)
+            follow(self)
+        if self.started:
+            with self.lock, self.guard, self.working:
+                self.redefinitions.classes.look()
+            self.flush()
+
+    def _create(self, turn: Create) -> None:
+        there = self.engine.standing.get(turn.name)
+        if there is None or not is_same(self.engine, there, turn) or interpreters.is_mended(there, turn):
+            interpreters.created(self, turn)
+        else:
+            interpreters.unchanged(self, there, turn)
+
+    def dispose(self, name: str) -> None:
+        """End the query *name* and forget its state; its stream ends with `QueryDisposed` and stays readable.
+
+        Queries that read it fail with that, and are named in the log.
+        """
+        dispose(self, name)
+
+    def forget(self, stream: str) -> None:
+        """Delete the *stream* of a disposed query; durable when this returns. Its ids are not used again."""
+        forget(self, stream)
+
+    def restart(self, query: str, *more: str) -> None:
+        """Run queries again, all or none, also failed ones: without state, under the ids that follow, durably."""
+        restart(self, [query, *more])
+
+    def _fail(self, name: str, error: Exception) -> None:
+        """End a query that cannot be kept as it is; the others go on."""
+        if name in self.engine.standing:
+            self._take(Fail(name, error, self._now()))
+
+    # -- running
+
+    def start(self) -> None:
+        """Recover what the store has, then create what was declared and is not there yet; durable with `flush`."""
+        with self.lock, self.working:
+            arguments.check_open(closed=self.closed)
+            if self.started:
+                self._raise_failures()
+                return
+            own(self)
+            self.started = True
+            try:
+                self.recovery = recover(self)
+                begin_declared(self)
+                self.outlets.open()
+                self.reporter.begin()
+                self.checkpointer.begin()
+            except BaseException as error:
+                self.broken = error
+                # whoever starts another one may use the same places
+                let_go("an evaluator that could not start", partial(close_all, self.outlets.close, self.intake.close))
+                raise
+
+    def step(self) -> bool:
+        """Do some work: move what is durable on, then take a few turns; return whether anything moved."""
+        self.inside.check("step")
+        with self.lock, self.guard, self.working:
+            self._raise_failures() if self.started and not self.closed else self.start()
+            moved = self._show_committed()
+            moved = self.checkpointer.advance() or moved
+            moved = self.calls.make_due() or moved
+            if self._may_take():
+                if self.stalled_since is not None:
+                    self._resume()
+                with self.inside:
+                    moved = self._take_some() or follow_late(self) or moved
+            elif self.stalled_since is None:
+                self.stalled_since = self._now()
+            self._publish()
+            if not self.journal_worker.busy or (self.group is not None and len(self.group.entries) >= GROUP_TURNS_MAX):
+                self._close_group()
+            if self.delivery == "at_least_once" or not self.journal_worker.threaded:
+                moved = self._show_committed() or moved
+            self.reporter.look()
+            return moved
+
+    def _may_take(self) -> bool:
+        """Whether turns may be taken: the store is well (an outage taking turns finds out), and is not far behind."""
+        late = len(self.committed) >= PENDING_GROUPS_MAX or self.events_in >= self.checkpointer.events_to
+        well = not late and self.trouble in (None, self.intake.outage.error) and not self.holders.full()
+        return well and self.redefinitions.look()
+
+    def _take_some(self) -> bool:
+        """Take turns until nothing comes, or for about as long as a group commit may wait."""
+        events = min(self.events_in + self.round_events, self.checkpointer.events_to)
+        for taken in range(self.round_turns):
+            turn = self._next_turn()
+            if turn is None:
+                return taken > 0 or self.intake.goes_on
+            self._take(turn)
+            if self.events_in >= events or self.engine.is_behind:
+                break
+        return True
+
+    def run(self, *, until: Callable[[], bool] | None = None) -> None:
+        """Run until the sources (if any) have ended and all is durable, until *until* says so, or until `stop`."""
+        run(self, until)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing can happen any more: the sources have ended, and all is durable and visible."""
+        with self.lock:
+            return wakeups.is_finished(self)
+
+    def stop(self) -> None:
+        """Ask `run` to return; safe from any thread and from signal handlers."""
+        self.stopping = True
+        self.awake = True
+
+    def _wait(self) -> None:
+        with self.changed:
+            if not self.awake:
+                self.changed.wait(wakeups.pause_s(self))
+            self.awake = False
+
+    def wake(self) -> None:
+        """Something has arrived or become durable."""
+        with self.changed:
+            self.awake = True
+            self.changed.notify_all()
+        if self.on_wake is not None:
+            self.on_wake()
+
+    def flush(self) -> None:
+        """Return when every turn taken so far is durable and visible. *Raises* `StoreUnavailable`."""
+        self.inside.check("flush")
+        with self.lock:
+            self._close_group()
+        if not self.journal_worker.drain(timeout_s=30.0):
+            self._raise_failures()
+            raise self.journal_worker.trouble or StoreUnavailable("the journal did not become durable in 30 s")
+        with self.lock:
+            self._show_committed()
+            self.reporter.tell_queries()
+
+    def checkpoint(self, *, full: bool = False) -> None:
+        """Take a checkpoint now and return when it is committed. *Raises* `StoreUnavailable`."""
+        self.inside.check("checkpoint")
+        with self.lock, self.guard, self.working:
+            self.start()
+            self.checkpointer.now(full=full)
+            self.reporter.tell_queries()
+
+    def abandon(self) -> None:
+        """Stop and write nothing more, not even what is under way: somebody else goes on with this store's content."""
+        self.inside.check("abandon")
+        self.group = None
+        self.committed.clear()
+        self.journal_worker.forget()
+        self.checkpointer.worker.forget()
+        self.close()
+
+    def close(self) -> None:
+        """Stop without a checkpoint, and have `run` return: what is durable is all that is needed to go on."""
+        if self.closed or not self.lock.process.is_this:
+            return
+        self.inside.check("close")
+        self.closed = True
+        self._end()
+
+    def _end(self) -> None:
+        if self.broken is not None:  # a turn may be in it half
+            self.group = None
+        threads = (each.close for each in self.threads)
+        workers = (self.reporter.close, self.calls.close, self.journal_worker.close, self.checkpointer.close, *threads)
+        try:
+            with self.lock:
+                self._close_group()
+                self.reporter.at_end()
+        finally:
+            close_all(*workers, self.outlets.close, self.intake.close, lambda: disown(self))
+
+    def __enter__(self) -> QueryEvaluator:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        ends = False
+        try:
+            if kind is None and self.started and not self.closed and self.trouble is None and self.broken is None:
+                with self.lock:  # no other thread takes a turn behind the checkpoint
+                    if not self.closed:
+                        self.checkpoint()
+                    ends, self.closed = not self.closed, True
+        finally:
+            end = self._end if ends else self.close
+            end() if kind is None else let_go("this evaluator", end)
+
+    # -- turns
+
+    def _now(self) -> float:
+        return self.engine.clock if self.intake.event_time else self.time.read(self.engine.clock)
+
+    def _resume(self, turn: Turn | None = None) -> None:
+        """Before *turn*, tell of partitions that have not been silent, but unheard."""
+        since, self.stalled_since, marks = self.stalled_since, None, self.engine.watermarks
+        told = unheard(self.intake, marks, turn) if since is None else stood_still(marks, since, self._now())
+        if told is not None:
+            self._take(told)
+
+    def _next_turn(self) -> Turn | None:
+        now, calls = self._now(), self.engine.calls
+        answer = self.calls.next(now) if self.calls.answers else None
+        if answer is not None or self.calls.finishing:
+            return answer
+        if not self.intake.event_time:
+            due = self.engine.timers.next_due()
+            if due is not None and due <= now:
+                return Tick(now)
+        turn = None if calls.full else self.intake.next(now)
+        if turn is None and self.intake.event_time and wakeups.have_ended(self):
+            return None if calls.askers else wakeups.last_tick(self)
+        return turn
+
+    def _take(self, turn: Turn) -> None:
+        if self.stalled_since is not None or self.engine.watermarks:
+            self._resume(turn)
+        before, entry = self.engine.number, group_commit.entry_of(turn, self._code(turn))
+        try:
+            outputs = self.engine.take(turn)
+        except BaseException as error:
+            self.broken = error
+            raise
+        group = self.group
+        if group is None:
+            group = self.group = group_commit.Group(before + 1)
+        group.last_turn = self.engine.number
+        if self.engine.calls.fresh or self.engine.calls.dropped:
+            self.calls.note(group)
+        group.entries.append(entry)
+        self.fresh += outputs
+        if isinstance(turn, Events):
+            self.events_in += len(turn.values)
+        elif isinstance(turn, (Answer, Create)) and group.weigh(entry):
+            self._close_group()
+
+    def _code(self, turn: Turn) -> bytes | None:
+        """Return what a replay needs to compile a plan that no checkpoint holds yet."""
+        if type(turn) is not Create or turn.plan in self.durable_plans:
+            return None
+        self.durable_plans.add(turn.plan)
+        return self.engine.plans.code_of(turn.code)
+
+    def _close_group(self) -> None:
+        """Have the turns taken so far made durable."""
+        self._publish()
+        group, self.group = self.group, None
+        if group is None:
+            return
+        with self.inside:
+            digested = group.digests()
+        told = group_commit.Told(self.definitions.to_tell(), self.redefinitions.classes.to_tell())
+        journal = self.store.journal
+        self.committed.append(group)
+        self.journal_worker.submit(lambda: group_commit.write(journal, group, digested, told))
+
+    def _publish(self) -> None:
+        """Give the streams what the turns since the last time emitted."""
+        outputs, self.fresh = self.fresh, []
+        if outputs and self.group is not None:
+            self.streams.append(outputs)
+            self.group.outputs += outputs
+            if self.delivery == "at_least_once":
+                with Outside(self.inside):
+                    self.streams.show(outputs)
+
+    def _show_committed(self) -> bool:
+        """Make visible what the journal has made durable, and write it to the sinks."""
+        return any([self._show_durable(), self.outlets.pump()])
+
+    def _show_durable(self) -> bool:
+        self.journal_worker.retry()
+        durable, shown = self.store.journal.last_turn, False
+        while self.committed and self.committed[0].last_turn <= durable:
+            group = self.committed.popleft()
+            self.calls.due.extend(group.calls)
+            self.streams.show(group.outputs)
+            shown = True
+        return shown
+
+    _raise_failures = raise_failures

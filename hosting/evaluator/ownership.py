@@ -1,0 +1,58 @@
+"""One evaluator at a time on a store: a second one in the same process, on the same object, is refused.
+
+Stores keep other processes and other objects out by their own locks. Two evaluators on one object would write into one
+journal, each as if it were alone. Who has been closed, or is gone, owns nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from checkpoint.store import Store
+from hosting.repair.partition_store import check_lease
+from hosting.reports import hang_watch
+from reliable_rx.errors import StoreOwned
+
+if TYPE_CHECKING:
+    from hosting.evaluator.evaluator import QueryEvaluator
+
+LOCK = threading.Lock()
+OWNERS: weakref.WeakKeyDictionary[Store, weakref.ref[QueryEvaluator]] = weakref.WeakKeyDictionary()
+
+
+def own(evaluator: QueryEvaluator) -> None:
+    """Let *evaluator* be the one on its store. *Raises* `StoreOwned` if another one is, or if it is a group's."""
+    check_lease(evaluator)
+    with LOCK:
+        owner = OWNERS.get(evaluator.store)
+        other = None if owner is None else owner()
+        if other is not None and other is not evaluator:
+            message = f"another evaluator of this process (pid {os.getpid()}) runs on this store"
+            raise StoreOwned(f"{message}; close it first, or give this one a store of its own", owner=os.getpid())
+        OWNERS[evaluator.store] = weakref.ref(evaluator)
+    hang_watch.WATCH.add(evaluator)
+
+
+@contextmanager
+def watched(evaluator: QueryEvaluator) -> Iterator[None]:
+    """Work for *evaluator*, which has not started, and have it told if that does not return."""
+    hang_watch.WATCH.add(evaluator)
+    try:
+        with evaluator.working:
+            yield
+    finally:
+        hang_watch.WATCH.remove(evaluator)
+
+
+def disown(evaluator: QueryEvaluator) -> None:
+    """Let others on the store of *evaluator*, which has been closed."""
+    hang_watch.WATCH.remove(evaluator)
+    with LOCK:
+        owner = OWNERS.get(evaluator.store)
+        if owner is not None and owner() is evaluator:
+            del OWNERS[evaluator.store]

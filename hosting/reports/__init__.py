@@ -1,0 +1,1 @@
+"""Reports on evaluators and nodes: incidents, log lines, statistics, status for other processes."""

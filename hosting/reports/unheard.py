@@ -1,0 +1,78 @@
+"""Partitions that have events, and that nobody has listened to for a while: that is no silence.
+
+A turn may be long, a call may keep every event waiting, and of many partitions each has its turn seldom. A partition
+that waits meanwhile is not idle, so event time must not go on without it: its events would come late and be dropped.
+So before a turn at which a silence is over, whatever turn it is, the partition is asked once whether it has events.
+Those that are silent are asked again when one of them speaks: what they bring together is in the order of its times.
+Where a query is silent, all partitions are asked that have not had their turn: it may read them.
+The answer is a turn, so that a replay knows it.
+Rejected: shifting silence by the length of each turn (under load a partition that is silent would never be idle);
+asking when the timer of a silence is due (partitions that stand level have none, and answers to calls come before it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from hosting.engine.turns import Appear, Events, Expect, Resume, Turn
+from hosting.sources.pushed import LogUnavailable
+from reliable_rx.errors import SourceFailed
+
+if TYPE_CHECKING:
+    from hosting.edges.ingress import Intake
+    from hosting.engine.event_time.watermark import Watermark
+    from hosting.engine.event_time.watermarks import Watermarks
+
+HEARD = 0.25
+"""For such a part of what counts as silence a partition that was listened to is not asked for the sake of a query."""
+Channel = tuple[str, str]
+"""A source and its partition."""
+
+
+def stood_still(watermarks: Watermarks, since: float, time: float) -> Resume | None:
+    """Return the turn that says that no turn could be taken *since* then, if a silence may seem to be over by it.
+
+    There is none for a short while, nor at a start: who only looks leaves no turn.
+    """
+    return Resume(time) if time - since > watermarks.idle_s / 2 else None
+
+
+def unheard(intake: Intake, watermarks: Watermarks, turn: Turn | None) -> Resume | None:
+    """Return the turn that says, before *turn*, which partitions are not silent though they have not had their turn."""
+    if turn is None or isinstance(turn, (Resume, Appear, Expect)) or intake.event_time:
+        return None
+    speaks = (turn.source, turn.partition) if isinstance(turn, Events) else None
+    silent = {key for each in watermarks.by_name.values() for key in _fallen_silent(each, turn.time, speaks)}
+    if not silent:
+        return None
+    asked = silent & intake.partitions.keys()
+    if len(asked) < len(silent):  # what a query reads may have something, too
+        since = turn.time - HEARD * watermarks.idle_s
+        asked |= {(each.source, each.name) for each in intake.order if each.heard_at < since}
+    found = tuple(sorted(key for key in asked if key == speaks or _has_some(intake, key)))
+    for key in found:
+        intake.partitions[key].heard_at = turn.time
+    return Resume(turn.time, found) if found else None
+
+
+def _fallen_silent(watermark: Watermark, time: float, speaks: Channel | None) -> Iterator[Channel]:
+    """Yield the partitions whose silence is over at *time*, each once, and all again when one of them *speaks*."""
+    idle_s, marks = watermark.spec.idle_s, watermark.marks
+    spoke = None if speaks is None else marks.get(speaks)
+    again = spoke is not None and not spoke.ended and time >= spoke.seen + idle_s
+    for key, mark in marks.items():
+        if time >= mark.seen + idle_s and not mark.ended and (mark.asked != mark.seen or (again and key != speaks)):
+            mark.asked = mark.seen
+            yield key
+
+
+def _has_some(intake: Intake, channel: Channel) -> bool:
+    """Whether a partition has something to be taken; what cannot be read is told when its turn comes."""
+    partition = intake.partitions.get(channel)
+    if partition is None or partition.ended or channel in intake.unknown or intake.outage.pauses:
+        return False
+    with suppress(SourceFailed, LogUnavailable):
+        return partition.reader is not None and partition.fill(intake.look_ahead)
+    return False

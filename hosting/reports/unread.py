@@ -1,0 +1,37 @@
+"""Sources that nothing reads any more, since all queries that read them have failed: told when a run waits.
+
+Its events are taken and make no difference, and a run that waits for one of them may wait for ever, while each failure
+was told long ago. Rejected: to end the run (a query may be mended while it goes on), and to take no events of such a
+source (it would hold those of others back on event time).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from hosting.reports.causes import is_read
+
+if TYPE_CHECKING:
+    from hosting.evaluator.evaluator import QueryEvaluator
+
+UNREAD = "unread"
+MESSAGE = (
+    "nothing reads it any more: all queries that did have failed, and what comes of it makes no difference; mend them "
+    "(an edited query runs again), or stop the run"
+)
+
+
+def tell_unread(evaluator: QueryEvaluator) -> None:
+    """Warn of the sources that go on, and that only queries read which have failed; between turns, as a run waits."""
+    engine, incidents, failed = evaluator.engine, evaluator.incidents, evaluator.reporter.failed
+    if not incidents.any_open:
+        return
+    standing = [engine.standing[name] for name in failed if name in engine.standing]
+    sources = {source for each in standing for source in each.plan.sources if engine.live.get(source)}
+    found = {source for source in sources & evaluator.intake.sources.keys() if not is_read(engine, source)}
+    for each in incidents.open():
+        if each.kind == UNREAD and each.subject not in found:
+            incidents.resolve(UNREAD, each.subject, now="is read again, or has ended")
+    for source in sorted(found):
+        incidents.report(UNREAD, source, MESSAGE, level=logging.WARNING, once=True)

@@ -1,0 +1,1 @@
+"""Subscriptions: delivery of streams to consumers, each at its own pace."""

@@ -1,0 +1,1 @@
+"""Queries as data: the tree, its fluent form, identity and explanation; nothing runs."""

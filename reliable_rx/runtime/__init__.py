@@ -1,0 +1,1 @@
+"""Runtime of plans for any host: wiring, instances, rows, inner sequences. Knows no host."""

@@ -1,0 +1,75 @@
+"""Putting a row that fits into a blank instance: its states, what reads, what is due, and calls that it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from reliable_rx.runtime.instance import Instance
+from reliable_rx.runtime.plan import PlanNode
+from reliable_rx.runtime.reading import reads_inner, remember_order, subject_of
+
+Row = tuple[Any, ...]
+
+
+def restore(instance: Instance, row: Row) -> None:
+    """Put a row that fits into a blank instance."""
+    active, detached, states, timers, orders = row[:5]
+    instance.active, instance.detached = active, detached
+    plan, world = instance.plan, instance.world
+    for node, values in zip(plan.slots, states, strict=True):
+        if values is not None:
+            instance.states[node.slot] = node.op.State(*values)  # type: ignore[misc]
+    if plan.hub_nodes:
+        know_hubs(instance)
+    for index, tag, due, order in timers:
+        restore_timer(instance, plan.nodes[index], tag, due, order)
+    known = dict(orders)
+    for leaf in plan.leaves:
+        if not active & leaf.bit:
+            continue
+        order = known.get(leaf.index, 0)
+        if reads_inner(leaf):
+            remember_order(instance, leaf, order)
+            subject_of(instance, leaf).add((order, instance, leaf))
+        else:
+            world.resume(instance, leaf, order)
+    for node in plan.slots:
+        if node.calls_out:
+            resume_calls(instance, node)
+
+
+def resume_calls(instance: Instance, node: PlanNode) -> None:
+    """Take up the calls that an operator waits for."""
+    if node.op.calls_out and instance.active & node.bit:
+        instance.world.calls.resume(instance, node)
+
+
+def know_hubs(instance: Instance) -> None:
+    """Let saved references to a hub find it under the tokens that it had when they were saved."""
+    hubs = instance.plan.hubs
+    for node in instance.plan.hub_nodes:
+        state = instance.states[node.slot]
+        if state is not None:
+            state.tokens = tuple(dict.fromkeys((*state.tokens, node.op.token)))  # type: ignore[attr-defined]
+            if node.op.counts_readers:
+                hubs.update(dict.fromkeys(state.tokens, node))
+    for node in instance.plan.hub_nodes:  # one that is read in another place by now goes before what it was there
+        if node.op.counts_readers:
+            hubs[node.op.token] = node  # type: ignore[attr-defined]
+
+
+def replace_timers(instance: Instance, node: PlanNode, timers: list[tuple[Any, ...]]) -> None:
+    """Cancel what a fresh start has scheduled for *node* and schedule what was saved."""
+    for tag in list((instance.timers or {}).get(node.index, ())):
+        instance.cancel_timer(node, tag)
+    if instance.active & node.bit:
+        for tag, due, order in timers:
+            restore_timer(instance, node, tag, due, order)
+
+
+def restore_timer(instance: Instance, node: PlanNode, tag: Hashable, due: float, order: int) -> None:
+    if instance.timers is None:
+        instance.timers = {}
+    timer = instance.world.resume_timer(instance, node, tag, due, order)
+    instance.timers.setdefault(node.index, {})[tag] = timer

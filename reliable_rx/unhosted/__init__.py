@@ -1,0 +1,1 @@
+"""Un-hosted runs on plain reactivex: subscriptions, the push form, calls out."""
