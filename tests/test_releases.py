@@ -41,9 +41,7 @@ def test_a_store_of_a_release_is_gone_on_from(release: Path, end: str, tmp_path:
 
 
 @pytest.mark.parametrize("older", range(1, FORMAT))
-def test_a_store_of_an_older_format_is_refused(
-    older: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_store_of_an_older_format_is_refused(older: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By its version, and not read as what it may be today: so is it by a repair, which finds no damage in it."""
     with tarfile.open(Path(__file__).parent / "releases" / f"format_{older}.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
