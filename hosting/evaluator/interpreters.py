@@ -154,7 +154,7 @@ def wake(evaluator: QueryEvaluator) -> None:
     woken = [turn.name for turn in turns if suspended[turn.name].status == RUNNING]
     check_kept(evaluator, woken)
     for turn in turns:
-        with afresh_told(evaluator, turn.name, "goes on"):
+        with afresh_told(evaluator.engine.reports, turn.name, "goes on"):
             evaluator._take(turn)
     if woken:
         evaluator.warnings.append(
@@ -184,7 +184,7 @@ def created(evaluator: QueryEvaluator, turn: Create) -> None:
     if turn.name not in evaluator.engine.standing and turn.name not in evaluator.engine.suspended:
         take_create(evaluator, turn)  # thousands may come at once
         return
-    with afresh_told(evaluator, turn.name, "was edited"):
+    with afresh_told(evaluator.engine.reports, turn.name, "was edited"):
         _created(evaluator, turn)
     resolve(evaluator, turn.name)
 

@@ -111,14 +111,23 @@ def _steps(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
             evaluator.reporter.loop.finished()
             break
         else:
-            tell_unread(evaluator)
+            failed, sources = evaluator.reporter.failed, evaluator.intake.sources
+            tell_unread(evaluator.engine, evaluator.incidents, failed=failed, sources=sources)
             evaluator._wait()
             idling.overslept(evaluator, since + idling.POLL_S)
     if evaluator.stopping:
-        evaluator.calls.finish()
+        take_last_answers(evaluator)
     evaluator.stopping = False
     if evaluator.trouble is None:
         evaluator.flush()
+
+
+def take_last_answers(evaluator: QueryEvaluator) -> None:
+    """Take the answers that come shortly, as an evaluator is stopped."""
+    with evaluator.calls.last_answers() as may_come:
+        while may_come() and evaluator.trouble is None:
+            if not evaluator.step():
+                evaluator._wait()
 
 
 def failure_of(evaluator: QueryEvaluator) -> BaseException | None:

@@ -27,7 +27,7 @@ OWNERS: weakref.WeakKeyDictionary[Store, weakref.ref[QueryEvaluator]] = weakref.
 
 def own(evaluator: QueryEvaluator) -> None:
     """Let *evaluator* be the one on its store. *Raises* `StoreOwned` if another one is, or if it is a group's."""
-    check_lease(evaluator)
+    check_lease(evaluator.store, is_placed=bool(evaluator.incidents.place))
     with LOCK:
         owner = OWNERS.get(evaluator.store)
         other = None if owner is None else owner()

@@ -69,7 +69,7 @@ def follow(evaluator: QueryEvaluator, *, starting: bool = False) -> None:
         for name, origin in left_behind(engine, begun).items():
             how = f"runs again with {origin!r}"
             try:
-                with afresh_told(evaluator, name, how):
+                with afresh_told(evaluator.engine.reports, name, how):
                     take_create(evaluator, _creation(evaluator, name))
             except QueryRefused as error:  # it reads one that is not there, or only its app has its clock
                 engine.has_refused = True

@@ -24,7 +24,7 @@ from hosting.edges.position_reset import rewind
 from hosting.engine.editing import reports_told
 from hosting.evaluator import wakeups as idling
 from hosting.evaluator.evaluator import QueryEvaluator
-from hosting.evaluator.loop import keep
+from hosting.evaluator.loop import keep, take_last_answers
 from hosting.evaluator.serial_executor import Lend
 from hosting.partitioned.crew import DONE, Task
 from hosting.partitioned.failures import inside
@@ -317,7 +317,7 @@ class Agent:
 
     def _close(self, evaluator: QueryEvaluator) -> float:
         """Give back: finish what is under way, checkpoint, commit, stop, and only then say so."""
-        evaluator.calls.finish()
+        take_last_answers(evaluator)
         evaluator.checkpoint()
         self._note(evaluator)
         probe("agent.checkpointed")

@@ -7,35 +7,55 @@ is whole, and a sink may lack it).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from checkpoint.format.codec import decode_data
 from checkpoint.format.salvage import Unreadable
+from checkpoint.store import StoreReader
 from hosting.edges.stored_outputs import cut
-from hosting.engine.hosted_query import RUNNING
+from hosting.edges.streams import Streams
+from hosting.engine.hosted_query import RUNNING, Standing
 from hosting.engine.turns import Output
 from reliable_rx.errors import CheckpointRefused
-
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 Span = tuple[int, int]
 """The first, and the one behind the last."""
 
 
-def lost_outputs(evaluator: QueryEvaluator, *, everywhere: bool = False) -> dict[str, list[Span]]:
-    """Behind a start: return which ids the store has lost of its streams, up to where its checkpoint is.
+@dataclass(frozen=True, slots=True)
+class StoredOutputs:
+    """The outputs in *store* of an evaluator that has started, by its *streams*, its *queries* and their next ids.
 
-    What is behind that comes again from the journal. With *everywhere* it is looked at too.
+    *emitted* gives the next id of a stream.
     """
-    found: dict[str, list[Span]] = {}
-    for name in evaluator.store.streams():
-        stream = evaluator.streams.get(name)
-        if stream is None and not evaluator.engine.emitted(name):
-            continue  # there never was one: a row's name is damaged, and the ids are missing where they belong
-        stored = evaluator.engine.emitted(name) if stream is None else stream.stored
+
+    store: StoreReader
+    streams: Streams
+    queries: Mapping[str, Standing]
+    emitted: Callable[[str], int]
+
+    def lost(self, *, everywhere: bool = False) -> dict[str, list[Span]]:
+        """Return which ids the store has lost of its streams, up to where its checkpoint is.
+
+        What is behind that comes again from the journal. With *everywhere* it is looked at too.
+        """
+        found: dict[str, list[Span]] = {}
+        for name in self.store.streams():
+            stream = self.streams.get(name)
+            if stream is None and not self.emitted(name):
+                continue  # there never was one: a row's name is damaged, and the ids are missing where they belong
+            stored = self.emitted(name) if stream is None else stream.stored
+            lost = self._gaps(name, stored)
+            if not everywhere:
+                lost = [(first, min(behind, stored)) for first, behind in lost if first < stored]
+            if lost:
+                found[name] = lost
+        return found
+
+    def _gaps(self, name: str, stored: int) -> list[Span]:
         lost, expected = list[Span](), None
-        for first, count, payload in evaluator.store.kept_outputs(name):
+        for first, count, payload in self.store.kept_outputs(name):
             if expected is not None and first > expected:
                 note(lost, expected, first)
             expected = first + count
@@ -43,11 +63,39 @@ def lost_outputs(evaluator: QueryEvaluator, *, everywhere: bool = False) -> dict
                 note(lost, first, expected)
         if expected is not None and expected < stored:
             note(lost, expected, stored)
-        if not everywhere:
-            lost = [(first, min(behind, stored)) for first, behind in lost if first < stored]
-        if lost:
-            found[name] = lost
-    return found
+        return lost
+
+    def check(self) -> None:
+        """*Raises* `CheckpointRefused` if outputs that are stored are missing or damaged."""
+        for name, lost in self.lost(everywhere=True).items():
+            what = f"ids {lost[0][0]:,} to {lost[0][1] - 1:,} of stream {name!r} are lost"
+            raise CheckpointRefused(f"{what}; restore a copy of the store", what=what, where=name)
+
+    def fill(self) -> None:
+        """Put what stands for lost outputs in their places; the next checkpoint stores it."""
+        for name, lost in self.lost().items():
+            stream = self.streams.get(name)
+            if stream is None:
+                stream = self.streams.open(name, self.emitted(name))
+            filled = [self._stand_ins(name, *each) for each in lost]
+            whole = self._whole(name, stream.stored)
+            stream.mend(sorted([*whole, *filled], key=lambda each: each.first), lost[0][0])
+            self.streams.changed[name] = None
+
+    def _whole(self, name: str, stored: int) -> list[Output]:
+        whole = list[Output]()
+        for first, count, payload in self.store.kept_outputs(name):
+            if payload is not None and first < stored:
+                (values, ended, error), _ = decode_data(payload)
+                whole.append(cut(Output(name, first, values, ended, error), min(first + count, stored)))
+        return whole
+
+    def _stand_ins(self, name: str, first: int, behind: int) -> Output:
+        """Return what stands for lost ids; the end of a query that has ended is known."""
+        hosted = self.queries.get(name)
+        ended = hosted is not None and hosted.status != RUNNING and behind == hosted.emitted
+        values = [Unreadable(f"value of {name!r}", "the store has lost it")] * (behind - first - ended)
+        return Output(name, first, values, ended, hosted.error if hosted is not None and ended else None)
 
 
 def note(lost: list[Span], first: int, behind: int) -> None:
@@ -55,32 +103,3 @@ def note(lost: list[Span], first: int, behind: int) -> None:
     if lost and lost[-1][1] >= first:
         first, _ = lost.pop()
     lost.append((first, behind))
-
-
-def check_outputs(evaluator: QueryEvaluator) -> None:
-    """*Raises* `CheckpointRefused` if outputs that are stored are missing or damaged."""
-    for name, lost in lost_outputs(evaluator, everywhere=True).items():
-        what = f"ids {lost[0][0]:,} to {lost[0][1] - 1:,} of stream {name!r} are lost"
-        raise CheckpointRefused(f"{what}; restore a copy of the store", what=what, where=name)
-
-
-def fill_outputs(evaluator: QueryEvaluator) -> None:
-    """Behind a start: put what stands for lost outputs in their places; the next checkpoint stores it."""
-    for name, lost in lost_outputs(evaluator).items():
-        stream = evaluator.stream(name)
-        whole = list[Output]()
-        for first, count, payload in evaluator.store.kept_outputs(name):
-            if payload is not None and first < stream.stored:
-                (values, ended, error), _ = decode_data(payload)
-                whole.append(cut(Output(name, first, values, ended, error), min(first + count, stream.stored)))
-        filled = [stand_ins(evaluator, name, *each) for each in lost]
-        stream.mend(sorted([*whole, *filled], key=lambda each: each.first), lost[0][0])
-        evaluator.streams.changed[name] = None
-
-
-def stand_ins(evaluator: QueryEvaluator, name: str, first: int, behind: int) -> Output:
-    """Return what stands for lost ids; the end of a query that has ended is known."""
-    standing = evaluator.engine.standing.get(name)
-    ended = standing is not None and standing.status != RUNNING and behind == standing.emitted
-    values = [Unreadable(f"value of {name!r}", "the store has lost it")] * (behind - first - ended)
-    return Output(name, first, values, ended, standing.error if standing is not None and ended else None)

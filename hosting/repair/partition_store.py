@@ -20,7 +20,6 @@ from reliable_rx.errors import StoreOwned
 
 if TYPE_CHECKING:
     from checkpoint.store import Store
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 DEPTH = 4
 """How many folders are between that of a group and the store of a partition: partitions/GROUP/SOURCE/PARTITION."""
@@ -61,11 +60,10 @@ def group_of_opened(store: Store) -> Group | None:
     return group
 
 
-def check_lease(evaluator: QueryEvaluator) -> None:
-    """*Raises* `StoreOwned` if the store of *evaluator* is a partition's, and it has not its lease and its place."""
-    store = evaluator.store
+def check_lease(store: Store, *, is_placed: bool) -> None:
+    """*Raises* `StoreOwned` if *store* is a partition's, unless it is leased, and by an evaluator that *is_placed*."""
     group = group_of_opened(store)
-    if group is None or (evaluator.incidents.place and getattr(store, "group", None) is not None):
+    if group is None or (is_placed and getattr(store, "group", None) is not None):
         return
     ways = f"`{of_group('dispose', group)}` and `{of_group('restart', group)}` end and restart a query of theirs"
     raise StoreOwned(f"{belongs(group)}: start its nodes with `reliable-rx node`; {ways}", owner=f"group {group[1]}")

@@ -22,7 +22,7 @@ from hosting.edges.source_positions import OTHER_RECORDS
 from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.group_commit import PassesOver
 from hosting.repair.lost import check_pushed, fill_pushed, ids_further, use_up_unknown
-from hosting.repair.lost_outputs import check_outputs, fill_outputs, lost_outputs
+from hosting.repair.lost_outputs import StoredOutputs
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, StoreOwned, StoreUnavailable, described
 from reliable_rx.names import query_of
 
@@ -112,7 +112,7 @@ def tried(copy: Copy) -> tuple[str | None, tuple[Finding, ...]]:
     try:
         evaluator.start()
         check_pushed(evaluator)
-        check_outputs(evaluator)
+        outputs_of(evaluator).check()
         evaluator.store.journal.check_order()
         return None, tuple(given_up(evaluator))
     except (StoreOwned, StoreUnavailable):
@@ -222,10 +222,16 @@ def stay_used(evaluator: QueryEvaluator) -> str:
     return remedy
 
 
+def outputs_of(evaluator: QueryEvaluator) -> StoredOutputs:
+    """Return the stored outputs of *evaluator*, which has started."""
+    engine = evaluator.engine
+    return StoredOutputs(evaluator.store, evaluator.streams, engine.standing, engine.emitted)
+
+
 def unread(evaluator: QueryEvaluator) -> list[Finding]:
     """Name stored outputs that are missing or damaged."""
     found = []
-    for name, ids in lost_outputs(evaluator).items():
+    for name, ids in outputs_of(evaluator).lost().items():
         more = f" and {len(ids) - NAMED_MAX:,} more spans" if len(ids) > NAMED_MAX else ""
         named = ", ".join(span("id", first, upto - 1) for first, upto in ids[:NAMED_MAX])
         found.append(Finding(f"stream {name!r}", f"{named}{more} lost", UNREADABLE, depends_on_app=False))
@@ -384,7 +390,7 @@ def repair(evaluator: QueryEvaluator, diagnosis: Diagnosis, sinks: Sinks = ()) -
         evaluator.passes_over = diagnosis.passes_over
         fill_pushed(evaluator)
         evaluator.start()
-        fill_outputs(evaluator)
+        outputs_of(evaluator).fill()
         is_broken, known = lost(evaluator) or disordered(evaluator), positions(sinks, evaluator.store)
         lose_newest(evaluator, known)
         if evaluator.engine.suspended.lost_turns or evaluator.engine.suspended.lost_ids:

@@ -7,22 +7,20 @@ end surprises nobody, and `statistics().reports` has it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
+from reliable_rx.runtime.report import Report
 
 LOG = logging.getLogger("reliable_rx")
 
 
 @contextmanager
-def afresh_told(evaluator: QueryEvaluator, name: str, how: str) -> Iterator[None]:
-    """Log that the query *name* begins afresh, if what is done within makes it; *how* it comes to that."""
-    before = evaluator.engine.reports.get(name)
+def afresh_told(reports: Mapping[str, Report], name: str, how: str) -> Iterator[None]:
+    """Log that the query *name* begins afresh, if what is done within changes its report so; *how* it comes to that."""
+    before = reports.get(name)
     yield
-    report = evaluator.engine.reports.get(name)
+    report = reports.get(name)
     if report is not None and report is not before and report.note:
         report.how = how
         LOG.warning("query %r %s: %s", name, how, report.note)

@@ -8,12 +8,11 @@ source (it would hold those of others back on event time).
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
 
+from hosting.engine.engine import QueryEngine
 from hosting.reports.causes import is_read
-
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
+from hosting.reports.incidents import Incidents
 
 UNREAD = "unread"
 MESSAGE = (
@@ -22,14 +21,13 @@ MESSAGE = (
 )
 
 
-def tell_unread(evaluator: QueryEvaluator) -> None:
-    """Warn of the sources that go on, and that only queries read which have failed; between turns, as a run waits."""
-    engine, incidents, failed = evaluator.engine, evaluator.incidents, evaluator.reporter.failed
+def tell_unread(engine: QueryEngine, incidents: Incidents, *, failed: Iterable[str], sources: Collection[str]) -> None:
+    """Warn of those *sources* that go on, and that only queries read which have *failed*; between turns."""
     if not incidents.any_open:
         return
     standing = [engine.standing[name] for name in failed if name in engine.standing]
-    sources = {source for each in standing for source in each.plan.sources if engine.live.get(source)}
-    found = {source for source in sources & evaluator.intake.sources.keys() if not is_read(engine, source)}
+    read = {source for each in standing for source in each.plan.sources if engine.live.get(source)}
+    found = {source for source in read.intersection(sources) if not is_read(engine, source)}
     for each in incidents.open():
         if each.kind == UNREAD and each.subject not in found:
             incidents.resolve(UNREAD, each.subject, now="is read again, or has ended")

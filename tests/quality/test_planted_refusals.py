@@ -13,9 +13,9 @@ import test_names
 import test_query_size
 from planted_checks import Plants
 
+import hosting.admission.arguments
 import hosting.admission.cycles
 import hosting.engine.plans
-import hosting.evaluator.evaluator
 import reliable_rx.names
 import reliable_rx.operators.contract.arguments
 
@@ -68,7 +68,7 @@ def durations_that_are_read_when_they_are_needed(patch: pytest.MonkeyPatch) -> N
 
 @planted("mistakes")
 def declarations_that_come_too_late(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.evaluator.evaluator, "check_before_start", lambda what, *, started, closed: None)
+    patch.setattr(hosting.admission.arguments, "check_before_start", lambda what, *, started, closed: None)
 
 
 @pytest.mark.parametrize("name", planted.names())
