@@ -51,6 +51,7 @@ def pages() -> dict[str, str]:
 
 
 def operators_page() -> str:
+    check_families()
     return page(
         "Operators and creation functions",
         "Every operator is a function of `reliable_rx.operators` and a method of every query; creation functions are "
@@ -83,21 +84,33 @@ class Family:
 
 
 FAMILIES = (
-    Family("One by one", ("linear", "project", "partition", "distinct")),
-    Family("By place", ("front", "ends", "pick", "settle")),
-    Family("Folding into one", ("aggregate", "extreme", "decide", "collect")),
-    Family("Several sequences", ("combine", "fork", "tuples", "zip_iterable", "until")),
-    Family("Sequences of sequences", ("inner", "switch", "expand")),
-    Family("Groups and windows", ("group", "window", "aligned", "sessions", "buffer", "time_spans", "join")),
-    Family("Time", ("time", "time_gates", "time_stamps", "with_mapper")),
-    Family("Errors and repetition", ("recover", "again")),
-    Family("Sharing", ("share",)),
-    Family("Notifications and effects", ("materialized", "effects")),
-    Family("The world outside", ("outside", "leaving")),
+    Family("One by one", ("filtering", "mapping", "partition", "distinct")),
+    Family("By place", ("take_skip", "take_skip_last", "find_first", "last_single")),
+    Family("Folding into one", ("aggregate", "minmax", "conditional", "collect")),
+    Family("Several sequences", ("merge_concat", "fork", "combine_latest", "zip_iterable", "until")),
+    Family("Sequences of sequences", ("flatten", "switch", "expand")),
+    Family(
+        "Groups and windows", ("grouping", "window", "aligned_windows", "sessions", "buffer", "time_windows", "join")
+    ),
+    Family("Time", ("timing", "time_gates", "timestamps", "with_mapper")),
+    Family("Errors and repetition", ("errors", "repeat")),
+    Family("Sharing", ("sharing",)),
+    Family("Notifications and effects", ("notifications", "effects")),
+    Family("The world outside", ("map_async", "foreign")),
     Family("Beginnings: values and time", ("values", "generated", "time"), begins=True),
     Family("Beginnings: choosing and combining", ("choose", "combining"), begins=True),
     Family("Beginnings: from outside Rx", ("plain",), begins=True),
 )
+
+
+def check_families() -> None:
+    """*Raises* `SystemExit` for an operator of no family, and for a module of a family that has none."""
+    for package in (operators, creation):
+        listed = {module for family in FAMILIES if family.package is package for module in family.modules}
+        found = {room(package, name) for name in package.__all__}
+        if listed != found:
+            homeless, empty = sorted(found - listed), sorted(listed - found)
+            sys.exit(f"{package.__name__}: modules of no family: {homeless}; modules without operators: {empty}")
 
 
 def room(package: Any, name: str) -> str:
