@@ -12,7 +12,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from checkpoint.format.salvage import Unreadable
 from hosting import CallbackSink, JsonLinesSink, ListSource, QueryEvaluator
-from hosting.repair.repair import outputs_of
+from hosting.repair.lost_outputs import StoredOutputs
 from reliable_rx import PositionUnavailable, StoreUnavailable
 from reliable_rx import operators as ops
 from reliable_rx.testing.faults import arm, raise_
@@ -108,7 +108,7 @@ def test_ids_that_one_sink_had_are_no_hole_for_others(tmp_path: Path, steps: int
         following.step()
         if checkpoints:
             following.checkpoint()
-        assert not outputs_of(following).lost(everywhere=True)
+        assert not StoredOutputs(following.store, following.streams, following.engine).lost(everywhere=True)
         following.close()
     last = evaluator(store.reopen(), tmp_path / "out.jsonl", "at_least_once")
     last.sink("sums", JsonLinesSink(tmp_path / "behind.jsonl"))

@@ -18,6 +18,9 @@ import hosting.evaluator.call_executor
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
+from hosting.engine.engine import QueryEngine
+from hosting.evaluator.call_executor import Calls
+from hosting.reports.incidents import Incidents
 from reliable_rx import operators as ops
 from reliable_rx.event_time import event_time
 from reliable_rx.failpoints import ARMED
@@ -483,10 +486,9 @@ def test_what_is_due_after_the_last_answer_happens_when_it_is_in(gate: Gate) -> 
     running.evaluator.close()
 
 
-def test_an_answer_wakes_the_evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_wakes_the_loop() -> None:
     """It is taken now, and not when somebody happens to look."""
     woken: list[bool] = []
-    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
-        monkeypatch.setattr(evaluator, "wake", lambda: woken.append(True))
-        evaluator.calls._answered(1, "answer", None)
-        assert woken == [True]
+    calls = Calls(QueryEngine().calls, Incidents(), wake=lambda: woken.append(True), durable_first=True)
+    calls._answered(1, "answer", None)
+    assert woken == [True]

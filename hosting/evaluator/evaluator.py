@@ -112,10 +112,9 @@ class QueryEvaluator(Looking):
         self.store, self.delivery = store, delivery
         self.batch_events_max, self.strict = batch_events_max, strict
         self.lock, self.working, self.changed = Turnstile(), Working(), threading.Condition()
-        self.engine, self.inside = QueryEngine(), Inside(self)
-        incidents, self.companions = Incidents(clock=clock), Companions()
-        self.incidents, durable_first = incidents, delivery == "exactly_once"
-        self.calls = Calls(self.engine.calls, incidents, wake=self.wake, durable_first=durable_first)
+        self.engine, self.inside, self.companions = QueryEngine(), Inside(self), Companions()
+        incidents = self.incidents = Incidents(clock=clock)
+        self.calls = Calls(self.engine.calls, incidents, wake=self.wake, durable_first=delivery == "exactly_once")
         time = self.time = HostClock(clock, incidents)
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=time.read, incidents=incidents)
         self.growth, self.definitions = Growth(self.intake.sources, self.incidents), SourceDefinitions(self)

@@ -7,8 +7,9 @@ is whole, and a sink may lack it).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from checkpoint.format.codec import decode_data
 from checkpoint.format.salvage import Unreadable
@@ -23,17 +24,21 @@ Span = tuple[int, int]
 """The first, and the one behind the last."""
 
 
+class Emitters(Protocol):
+    """Hosted queries and the next ids of their streams, as an engine has them."""
+
+    @property
+    def standing(self) -> Mapping[str, Standing]: ...
+    def emitted(self, name: str, /) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class StoredOutputs:
-    """The outputs in *store* of an evaluator that has started, by its *streams*, its *queries* and their next ids.
-
-    *emitted* gives the next id of a stream.
-    """
+    """The outputs in *store* of an evaluator that has started, with its *streams* and *queries*."""
 
     store: StoreReader
     streams: Streams
-    queries: Mapping[str, Standing]
-    emitted: Callable[[str], int]
+    queries: Emitters
 
     def lost(self, *, everywhere: bool = False) -> dict[str, list[Span]]:
         """Return which ids the store has lost of its streams, up to where its checkpoint is.
@@ -43,9 +48,9 @@ class StoredOutputs:
         found: dict[str, list[Span]] = {}
         for name in self.store.streams():
             stream = self.streams.get(name)
-            if stream is None and not self.emitted(name):
+            if stream is None and not self.queries.emitted(name):
                 continue  # there never was one: a row's name is damaged, and the ids are missing where they belong
-            stored = self.emitted(name) if stream is None else stream.stored
+            stored = self.queries.emitted(name) if stream is None else stream.stored
             lost = self._gaps(name, stored)
             if not everywhere:
                 lost = [(first, min(behind, stored)) for first, behind in lost if first < stored]
@@ -76,7 +81,7 @@ class StoredOutputs:
         for name, lost in self.lost().items():
             stream = self.streams.get(name)
             if stream is None:
-                stream = self.streams.open(name, self.emitted(name))
+                stream = self.streams.open(name, self.queries.emitted(name))
             filled = [self._stand_ins(name, *each) for each in lost]
             whole = self._whole(name, stream.stored)
             stream.mend(sorted([*whole, *filled], key=lambda each: each.first), lost[0][0])
@@ -92,7 +97,7 @@ class StoredOutputs:
 
     def _stand_ins(self, name: str, first: int, behind: int) -> Output:
         """Return what stands for lost ids; the end of a query that has ended is known."""
-        hosted = self.queries.get(name)
+        hosted = self.queries.standing.get(name)
         ended = hosted is not None and hosted.status != RUNNING and behind == hosted.emitted
         values = [Unreadable(f"value of {name!r}", "the store has lost it")] * (behind - first - ended)
         return Output(name, first, values, ended, hosted.error if hosted is not None and ended else None)

@@ -112,7 +112,7 @@ def tried(copy: Copy) -> tuple[str | None, tuple[Finding, ...]]:
     try:
         evaluator.start()
         check_pushed(evaluator)
-        outputs_of(evaluator).check()
+        StoredOutputs(evaluator.store, evaluator.streams, evaluator.engine).check()
         evaluator.store.journal.check_order()
         return None, tuple(given_up(evaluator))
     except (StoreOwned, StoreUnavailable):
@@ -222,16 +222,10 @@ def stay_used(evaluator: QueryEvaluator) -> str:
     return remedy
 
 
-def outputs_of(evaluator: QueryEvaluator) -> StoredOutputs:
-    """Return the stored outputs of *evaluator*, which has started."""
-    engine = evaluator.engine
-    return StoredOutputs(evaluator.store, evaluator.streams, engine.standing, engine.emitted)
-
-
 def unread(evaluator: QueryEvaluator) -> list[Finding]:
     """Name stored outputs that are missing or damaged."""
     found = []
-    for name, ids in outputs_of(evaluator).lost().items():
+    for name, ids in StoredOutputs(evaluator.store, evaluator.streams, evaluator.engine).lost().items():
         more = f" and {len(ids) - NAMED_MAX:,} more spans" if len(ids) > NAMED_MAX else ""
         named = ", ".join(span("id", first, upto - 1) for first, upto in ids[:NAMED_MAX])
         found.append(Finding(f"stream {name!r}", f"{named}{more} lost", UNREADABLE, depends_on_app=False))
@@ -390,7 +384,7 @@ def repair(evaluator: QueryEvaluator, diagnosis: Diagnosis, sinks: Sinks = ()) -
         evaluator.passes_over = diagnosis.passes_over
         fill_pushed(evaluator)
         evaluator.start()
-        outputs_of(evaluator).fill()
+        StoredOutputs(evaluator.store, evaluator.streams, evaluator.engine).fill()
         is_broken, known = lost(evaluator) or disordered(evaluator), positions(sinks, evaluator.store)
         lose_newest(evaluator, known)
         if evaluator.engine.suspended.lost_turns or evaluator.engine.suspended.lost_ids:
