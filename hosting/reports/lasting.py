@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
+from checkpoint.sealed_log.journal import Journal
 from hosting.engine.pending_calls import standing_of
+from hosting.evaluator.attempt import Attempt
+from hosting.evaluator.call_executor import Calls
+from hosting.evaluator.serial_executor import Worker
 from hosting.reports.incidents import STOPPING, Incidents
 from hosting.reports.loop_reports import LASTING_S
-
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 BLOCKED = (
     "its timeout_s is over: does it block its thread (time.sleep, no await)? Then write await asyncio.to_thread(...)"
@@ -20,11 +22,22 @@ JOURNAL_S, COMMIT_S = 5.0, 60.0
 """How long the journal makes no turn durable, and a checkpoint is being committed, before that is told."""
 
 
-class LastingTroubles:
-    """What is looked for in one evaluator a few times a second."""
+class Observed(NamedTuple):
+    """The parts of a host that are looked at; *turns* counts the turns, *troubles* says what each source waits for."""
 
-    def __init__(self, evaluator: QueryEvaluator, incidents: Incidents) -> None:
-        self.evaluator, self.incidents = evaluator, incidents
+    turns: Callable[[], int]
+    journal: Journal
+    writes: Worker
+    attempt: Callable[[], Attempt | None]
+    calls: Calls
+    troubles: Callable[[], Iterable[tuple[str, str]]]
+
+
+class LastingTroubles:
+    """Looks for troubles in the *observed* parts a few times a second."""
+
+    def __init__(self, observed: Observed, incidents: Incidents) -> None:
+        self.observed, self.incidents = observed, incidents
         self._stages: dict[str, tuple[int, float]] = {}
         self._turn_at = -1, monotonic()
         self._caller: str | None = None
@@ -33,21 +46,20 @@ class LastingTroubles:
         """Tell what does not get on, and what sources wait for."""
         self._stall(now)
         self._waiting()
-        if self.evaluator.calls.made or self._caller is not None:
+        if self.observed.calls.made or self._caller is not None:
             self._calls(now)
 
     def _stall(self, now: float) -> None:
         """Look whether what is written behind the loop gets on."""
-        evaluator = self.evaluator
-        journal, attempt = evaluator.journal_worker, evaluator.checkpointer.attempt
+        journal, attempt = self.observed.writes, self.observed.attempt()
         is_behind = journal.busy and journal.trouble is None
-        self._follow("journal", evaluator.store.journal.last_turn if is_behind else None, now, JOURNAL_S)
+        self._follow("journal", self.observed.journal.last_turn if is_behind else None, now, JOURNAL_S)
         is_on_its_way = attempt is not None and attempt.submitted and not attempt.settled
         self._follow("checkpoint", attempt.generation if is_on_its_way and attempt is not None else None, now, COMMIT_S)
 
     def _waiting(self) -> None:
         """Tell of the sources that wait."""
-        for name, trouble in self.evaluator.intake.troubles():
+        for name, trouble in self.observed.troubles():
             if trouble:
                 self.incidents.report("source waits", name, f"{trouble}; it goes on by itself", level=logging.WARNING)
             else:
@@ -55,7 +67,7 @@ class LastingTroubles:
 
     def _calls(self, now: float) -> None:
         """Tell of a call that has no answer, and of the sources that wait for it."""
-        calls = self.evaluator.calls
+        calls = self.observed.calls
         late, full = calls.late(now), calls.asked.full
         caller = None if late is None else standing_of(late[0][0]).name
         if late is not None and caller is not None:
@@ -78,7 +90,7 @@ class LastingTroubles:
     def escalate(self, now: float) -> None:
         """Make errors of the warnings for which no turn has been taken for long."""
         self.incidents.tell_owed()
-        number = self.evaluator.engine.number
+        number = self.observed.turns()
         if number != self._turn_at[0] or self.incidents.worst("error", STOPPING):
             self._turn_at = number, now
         elif now - self._turn_at[1] >= LASTING_S and self.incidents.worst("warning", STOPPING):

@@ -35,7 +35,7 @@ from hosting.reports.failure_summary import (
     shortened,
 )
 from hosting.reports.held_back import HeldBackWatch
-from hosting.reports.lasting import LastingTroubles
+from hosting.reports.lasting import LastingTroubles, Observed
 from hosting.reports.loop_reports import LoopReports
 from hosting.reports.observing import observe
 from hosting.reports.status_file import StatusFile
@@ -83,7 +83,15 @@ class Reporter:
         self._written: tuple[Any, ...] = ()
         self._write_at = monotonic() + STATUS_S
         self._look_at = 0.0
-        self._lasting = LastingTroubles(evaluator, self.incidents)
+        observed = Observed(
+            turns=lambda: evaluator.engine.number,
+            journal=evaluator.store.journal,
+            writes=evaluator.journal_worker,
+            attempt=lambda: evaluator.checkpointer.attempt,
+            calls=evaluator.calls,
+            troubles=evaluator.intake.troubles,
+        )
+        self._lasting = LastingTroubles(observed, self.incidents)
         self.loop = LoopReports(evaluator, self.incidents, write=self._write_now)
 
     def starting(self) -> None:
