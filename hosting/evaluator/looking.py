@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time as wall
+from collections import Counter
 from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -18,14 +19,17 @@ from checkpoint.store import Store
 from hosting.admission.cycles import there_are
 from hosting.admission.side_streams import why_never, why_never_of_source, with_side_outputs
 from hosting.edges.egress import Stream
+from hosting.edges.holders import StreamHolders
 from hosting.edges.streams import Streams
 from hosting.engine.turns import Output
 from hosting.evaluator.fair_lock import Turnstile
+from hosting.reports.causes import upstream_of
 from hosting.reports.failure_summary import count_of
-from hosting.reports.statistics import QueryFigures, Statistics, figures, query_figures
+from hosting.reports.held_back import held_back
+from hosting.reports.statistics import QueryFigures, RecoveryFigures, Statistics
 from reliable_rx import handled
-from reliable_rx.errors import StoreUnavailable
-from reliable_rx.names import check_name, query_of
+from reliable_rx.errors import StoreUnavailable, described
+from reliable_rx.names import ENDINGS, check_name, query_of
 from reliable_rx.operators.contract.arguments import plural
 
 if TYPE_CHECKING:
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine
     from hosting.evaluator.checkpointer import Checkpointer
     from hosting.evaluator.serial_executor import Worker
+    from hosting.evaluator.sidecars import Companions
+    from hosting.reports.incidents import Incidents
+    from hosting.reports.reporter import Reporter
 
 LOG = logging.getLogger("reliable_rx")
 LOOK_S = 0.1
@@ -80,9 +87,15 @@ class Looking:
     engine: QueryEngine
     intake: Intake
     streams: Streams
+    holders: StreamHolders
     outlets: Outlets
     journal_worker: Worker
     checkpointer: Checkpointer
+    companions: Companions
+    incidents: Incidents
+    reporter: Reporter
+    recovery: RecoveryFigures | None
+    events_in: int
     working: Working
     declared: dict[str, Any]
     fresh: list[Output]
@@ -148,13 +161,11 @@ class Looking:
 
     def query(self, name: str) -> QueryFigures:
         """Return the figures of one query."""
-        this: Any = self
-        return self._look(lambda busy_since: query_figures(this, name))
+        return self._look(lambda busy_since: self._query_figures(name))
 
     def statistics(self) -> Statistics:
         """Return the figures of this moment; also while a turn hangs, and then since when (*busy_since*)."""
-        this: Any = self
-        return self._look(lambda busy_since: figures(this, busy_since))
+        return self._look(self._figures)
 
     def _look(self, read: Callable[[float | None], T]) -> T:
         if self.lock.acquire(LOOK_S):
@@ -169,3 +180,59 @@ class Looking:
                 continue
         with self.lock:
             return read(None)
+
+    def _query_figures(self, name: str) -> QueryFigures:
+        """Return the figures of one query."""
+        engine = self.engine
+        standing = engine.standing.get(name)
+        if standing is None:
+            when = "" if self.started else " (it is not there before the evaluator has started)"
+            raise KeyError(f"no query is called {name!r}{when}; {there_are(engine.standing, name)}")
+        stream, clock, failure = self.streams.get(name), standing.clock, standing.failure
+        return QueryFigures(
+            name,
+            standing.status,
+            standing.policy,
+            engine.plans.ids[standing.plan],
+            standing.emitted,
+            0 if stream is None else stream.depth,
+            "" if standing.error is None else described(standing.error),
+            None if clock is None else clock.clock,
+            0 if clock is None else len(clock.waiting),
+            0 if clock is None else clock.late,
+            None if failure is None else failure.at,
+            "" if failure is None else failure.trace,
+            standing.skipped,
+            None if clock is None else held_back(clock),
+            {} if stream is None else dict(stream.holders),
+            "" if (upstream := upstream_of(engine, standing)) is None else upstream.name,
+        )
+
+    def _figures(self, busy_since: float | None) -> Statistics:
+        """Return the figures of this moment; *busy_since* if they are read beside a step at work."""
+        engine, intake = self.engine, self.intake
+        standings = list(engine.standing.values())
+        counts = Counter(standing.status for standing in standings if not standing.name.endswith(ENDINGS))
+        return Statistics(
+            turns=engine.number,
+            events_in=self.events_in,
+            events_out=self.streams.events_out,
+            clock=engine.clock,
+            positions=intake.positions(),
+            ended=frozenset(intake.ended()),
+            journal_turn=self.store.journal.last_turn,
+            queries_running=counts["running"],
+            queries_completed=counts["completed"],
+            queries_failed=counts["failed"],
+            checkpoint=self.checkpointer.figures(),
+            recovery=self.recovery,
+            trouble=self.reporter.loop.halt or str(self.trouble or self.holders.trouble),
+            late=sum(each.clock.late for each in standings if each.clock is not None),
+            calls_in_flight=len(engine.calls.askers),
+            reports={name: str(report) for name, report in list(engine.reports.items())},
+            companions=self.companions.figures(),
+            incidents=self.incidents.open(),
+            sinks=self.outlets.figures(),
+            busy_since=busy_since,
+            waits=dict(self.reporter.waits),
+        )

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
-from hosting.admission.cycles import there_are
 from hosting.admission.no_query import not_a_query
 from hosting.engine.failure import FailedAt
 from hosting.evaluator.sidecars import CompanionFigures
-from hosting.reports.causes import upstream_of
-from hosting.reports.held_back import HeldBack, held_back
+from hosting.reports.held_back import HeldBack
 from hosting.reports.incidents import Incident
 from reliable_rx import operators
-from reliable_rx.errors import described
-from reliable_rx.names import ENDINGS
-
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,61 +117,3 @@ class Statistics:
     sinks: tuple[SinkFigures, ...] = ()
     busy_since: float | None = None
     waits: dict[str, str] = field(default_factory=dict)
-
-
-def query_figures(evaluator: QueryEvaluator, name: str) -> QueryFigures:
-    """Return the figures of one query."""
-    engine = evaluator.engine
-    standing = engine.standing.get(name)
-    if standing is None:
-        when = "" if evaluator.started else " (it is not there before the evaluator has started)"
-        raise KeyError(f"no query is called {name!r}{when}; {there_are(engine.standing, name)}")
-    stream, clock, failure = evaluator.streams.get(name), standing.clock, standing.failure
-    return QueryFigures(
-        name,
-        standing.status,
-        standing.policy,
-        engine.plans.ids[standing.plan],
-        standing.emitted,
-        0 if stream is None else stream.depth,
-        "" if standing.error is None else described(standing.error),
-        None if clock is None else clock.clock,
-        0 if clock is None else len(clock.waiting),
-        0 if clock is None else clock.late,
-        None if failure is None else failure.at,
-        "" if failure is None else failure.trace,
-        standing.skipped,
-        None if clock is None else held_back(clock),
-        {} if stream is None else dict(stream.holders),
-        "" if (upstream := upstream_of(engine, standing)) is None else upstream.name,
-    )
-
-
-def figures(evaluator: QueryEvaluator, busy_since: float | None = None) -> Statistics:
-    """Return the figures of an evaluator at this moment; *busy_since* if they are read beside a step at work."""
-    engine, intake = evaluator.engine, evaluator.intake
-    standings = list(engine.standing.values())
-    counts = Counter(standing.status for standing in standings if not standing.name.endswith(ENDINGS))
-    return Statistics(
-        turns=engine.number,
-        events_in=evaluator.events_in,
-        events_out=evaluator.streams.events_out,
-        clock=engine.clock,
-        positions=intake.positions(),
-        ended=frozenset(intake.ended()),
-        journal_turn=evaluator.store.journal.last_turn,
-        queries_running=counts["running"],
-        queries_completed=counts["completed"],
-        queries_failed=counts["failed"],
-        checkpoint=evaluator.checkpointer.figures(),
-        recovery=evaluator.recovery,
-        trouble=evaluator.reporter.loop.halt or str(evaluator.trouble or evaluator.holders.trouble),
-        late=sum(each.clock.late for each in standings if each.clock is not None),
-        calls_in_flight=len(engine.calls.askers),
-        reports={name: str(report) for name, report in list(engine.reports.items())},
-        companions=evaluator.companions.figures(),
-        incidents=evaluator.incidents.open(),
-        sinks=evaluator.outlets.figures(),
-        busy_since=busy_since,
-        waits=dict(evaluator.reporter.waits),
-    )
