@@ -559,6 +559,47 @@ def test_groups_that_waited_are_read(waited: str) -> None:
         assert played.after[1:] == [5, 3, 13] and played.after[0] in (7, 12), (played.after, str(played.report))
 
 
+HANDED_ON: dict[str, Body] = {
+    "do_action": lambda s: s.do_action(lambda g: None),
+    "finally_action": lambda s: s.finally_action(lambda: None),
+    "filter": lambda s: s.filter(lambda g: True),
+    "filter_indexed": lambda s: s.filter_indexed(lambda g, index: True),
+    "map": lambda s: s.map(lambda g: g),
+    "skip": lambda s: s.skip(0),
+    "skip_while": lambda s: s.skip_while(lambda g: False),
+    "skip_until": lambda s: s.skip_until(rx.of(0)),
+    "distinct": lambda s: s.distinct(lambda g: g.key),
+    "as_observable": lambda s: s.as_observable(),
+    "default_if_empty": lambda s: s.default_if_empty(None),
+    "catch": lambda s: s.catch(rx.empty()),
+    "retry": lambda s: s.retry(3),
+    "share": lambda s: s.share(),
+    "merge": lambda s: s.merge(rx.empty()),
+    "delay": lambda s: s.delay(0.0),
+}
+"""What hands on all groups, and has not had enough of any when it is taken out or put in."""
+ONE_AT_A_TIME: dict[str, Body] = {
+    "switch_map": lambda s: s.switch_map(total),
+    "concat_map": lambda s: s.concat_map(total),
+    "merge": lambda s: s.map(total).merge(max_concurrent=1),
+    "exclusive": lambda s: s.map(total).exclusive(),
+}
+
+
+@pytest.mark.parametrize("is_put_in", [False, True], ids=["taken out", "put in"])
+@pytest.mark.parametrize(("between", "reader"), [*product(HANDED_ON, ONE_AT_A_TIME)])
+def test_what_hands_on_groups_leaves_them_to_their_reader(between: str, reader: str, is_put_in: bool) -> None:
+    """A reader that has let go of groups, or lets them wait, goes on with the one that it reads."""
+    groups = a.group_by(lambda value: value % 3)
+    edited = [ONE_AT_A_TIME[reader](each) for each in (HANDED_ON[between](groups), groups)]
+    before, after = reversed(edited) if is_put_in else edited
+    steps: list[Step] = [("a", 0), ("a", 1)]
+    rest: list[Step] = [("a", 3), ("a", 4), ("a", 6), ("a", 2), ("a", 0), *ENDS]
+    for way in WAYS:
+        unedited, played = play(before, before, way, steps, rest), play(before, after, way, steps, rest)
+        assert (played.after, played.status) == (unedited.after, unedited.status), (way, str(played.report))
+
+
 NUMBERED: dict[str, Body] = {
     "zip": lambda s: s.zip(rx.range(1000)),
     "combine_latest": lambda s: s.combine_latest(rx.of(0)),

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from reliable_rx.functions.shared_elements import hands_on
 from reliable_rx.operators.contract.operator import Linear, Stage
 from reliable_rx.query.query import HubLeaf, SourceLeaf
 from reliable_rx.runtime.hub import find_hub, subject_of_hub
@@ -38,6 +39,11 @@ def may_end(node: PlanNode) -> bool:
     if issubclass(kind, Linear):
         return kind.on_next.__annotations__.get("return", bool) not in ("None", None)
     return node.op.is_bound or (issubclass(kind, Stage) and kind.passes_port is not None)  # as `take_until` does
+
+
+def hands_on_all(node: PlanNode) -> bool:
+    """Whether *node* hands on the inner sequences that it is given, and is not what reads them."""
+    return node.linear or hands_on(node.op) or not opens(node)
 
 
 def carries_nothing(node: PlanNode) -> bool:
@@ -180,7 +186,7 @@ def ended_groups(row: Instance) -> Iterator[EndedGroup]:
     """Yield the groups in *row* which would begin again and are read by nobody."""
     for node in row.plan.nodes if row.subjects else ():
         reader = node.down
-        while reader is not None and not may_end(reader) and (reader.linear or not opens(reader)):
+        while reader is not None and not may_end(reader) and hands_on_all(reader):
             reader = reader.down
         if reader is not None and node.op.begins_again:
             for key, subject in row.groups(node).items():

@@ -45,6 +45,9 @@ CHECKS: dict[str, Callable[[Place], None]] = {
     ),
     "enough": lambda place: test_edited_in_between.test_what_had_enough_of_groups_is_taken_out("take"),
     "waited": lambda place: test_edited_in_between.test_groups_that_waited_are_read("merge"),
+    "left": lambda place: test_edited_in_between.test_what_hands_on_groups_leaves_them_to_their_reader(
+        "do_action", "switch_map", False
+    ),
     "ghosts": lambda place: test_edited_in_between.test_windows_are_numbered("zip", "flat_map"),
     "silence": lambda place: test_intake_event_time.test_who_speaks_now_and_then_is_not_silent(0.4),
     "sleepers": lambda place: test_sleeping.test_who_sleeps_stirs_when_its_file_is_replaced(place()),
@@ -137,6 +140,11 @@ def _fails(reader: Any) -> bool:
     except OSError:
         return True
     return False
+
+
+@planted("left")
+def effects_that_are_taken_for_readers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reliable_rx.runtime.beginning, "hands_on_all", lambda node: node.linear)
 
 
 @planted("idle owners")
