@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hosting.admission.side_streams import why_never, why_never_of_source, with_side_outputs
@@ -56,6 +56,10 @@ class Readers:
         """Note a query that will be created later. *Raises* `QueryRefused` for one that would read itself."""
         refuse_cycle(name, sources, self.reads)
         self.declared[name] = sources
+
+    def sources_of(self, names: Container[str]) -> set[str]:
+        """Return what the declared queries among *names* read."""
+        return {source for name, sources in self.declared.items() if name in names for source in sources}
 
     def check(self, name: str, sources: frozenset[str]) -> None:
         """*Raises* `QueryRefused` for a source that is neither declared nor another's stream, and for a cycle."""

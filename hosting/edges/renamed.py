@@ -7,7 +7,7 @@ what is seen. Rejected: refusing it (files come and go each day), comparing cont
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hosting.sources.pushed import PushedStream
@@ -16,17 +16,14 @@ if TYPE_CHECKING:
     from hosting.edges.ingress import Intake
 
 
-def renamed_sources(
-    intake: Intake, positions: Collection[tuple[str, str]], *, reads: Iterable[Iterable[str]]
-) -> Iterator[str]:
-    """Say which sources *intake* over stored *positions* lacks, and which are new in the *reads* of its queries."""
+def renamed_sources(intake: Intake, positions: Collection[tuple[str, str]], *, read: Collection[str]) -> Iterator[str]:
+    """Say which sources *intake* over stored *positions* lacks, and which new ones its queries *read*."""
     known = {source for source, _ in positions}
     gone = sorted({source for (source, _), at in intake.absent.items() if at} - intake.sources.keys())
-    read = {source for each in reads for source in each}
     new = [
         name
         for name, source in intake.sources.items()
-        if name in read - known - intake.starts.declared.keys() and not isinstance(source, PushedStream)
+        if name in read and name not in known | intake.starts.declared.keys() and not isinstance(source, PushedStream)
     ]
     if gone and new:
         yield (

@@ -72,9 +72,8 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     with or_repair(evaluator, begins=True):
         evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake, evaluator.engine.end_of)
     evaluator.engine.awaited = evaluator.intake.awaited(meta["positions"])
-    engine = evaluator.engine
-    reads = [sources for name, sources in engine.readers.declared.items() if name in engine.standing]
-    evaluator.warnings.extend(renamed_sources(evaluator.intake, meta["positions"], reads=reads))
+    read = evaluator.engine.readers.sources_of(evaluator.engine.standing)
+    evaluator.warnings.extend(renamed_sources(evaluator.intake, meta["positions"], read=read))
     journal = evaluator.store.journal
     if journal.last_turn < turn:
         (journal.give_up if evaluator.passes_over else journal.truncate)(turn)
