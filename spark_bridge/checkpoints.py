@@ -20,7 +20,8 @@ from spark_bridge.micro_batch_log.disk import RealLogDisk, log_directory
 from spark_bridge.micro_batch_log.errors import LogRefused
 
 if TYPE_CHECKING:
-    from reliable_rx.runtime.rows import Report, Signature
+    from reliable_rx.runtime.rows import Report
+    from reliable_rx.runtime.signatures import Signature
     from spark_bridge.keyed.editing import Manner
     from spark_bridge.keyed.query import KeyedQuery
 

@@ -23,7 +23,7 @@ import time as wall
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from checkpoint.store import Store
 from hosting.edges.backpressure import GO_ON
@@ -31,9 +31,6 @@ from hosting.edges.sink_positions import is_sink
 from hosting.repair.store_commands import way_to_release
 from hosting.reports.incidents import Incidents
 from reliable_rx.names import STORED
-
-if TYPE_CHECKING:
-    from hosting.edges.egress import Stream
 
 ABSENT_S = 60.0
 STALL_S = 1.0
@@ -58,6 +55,21 @@ class Absence:
     since: float
 
 
+class Held(Protocol):
+    """A stream that is kept for holders, each at its next id; some are absent."""
+
+    name: str
+    next_id: int
+    holders: dict[str, int]
+    absent: Mapping[str, Absence]
+
+    @property
+    def depth(self) -> int: ...
+    def hold(self, holder: str, position: int, /) -> None: ...
+    def release(self, holder: str, /) -> None: ...
+    def leave(self, holder: str, absence: Absence, /) -> None: ...
+
+
 class StreamHolders:
     """The holders of all streams of one evaluator. *lock* is the evaluator's; `full` is called with it held.
 
@@ -76,7 +88,7 @@ class StreamHolders:
     ) -> None:
         self.lock, self.store, self.events_max, self.clock, self.check = lock, store, events_max, clock, check
         self.incidents = Incidents() if incidents is None else incidents
-        self.held: dict[str, Stream] = {}
+        self.held: dict[str, Held] = {}
         """Streams that somebody holds."""
         self.is_full = False
         self.full_since = 0.0
@@ -120,7 +132,7 @@ class StreamHolders:
             return now - max(self.full_since, absence.since) >= ABSENT_S
         return absence.patience is Patience.NONE
 
-    def _let_go(self, stream: Stream, holder: str, absence: Absence) -> None:
+    def _let_go(self, stream: Held, holder: str, absence: Absence) -> None:
         position = stream.holders[holder]
         stream.release(holder)
         anew = (
@@ -149,7 +161,7 @@ class StreamHolders:
                 self.said[name] = tuple(holders)
                 self.incidents.report("stall", name, sentences[name], level=logging.WARNING)
 
-    def _sentence(self, stream: Stream, holders: list[str]) -> str:
+    def _sentence(self, stream: Held, holders: list[str]) -> str:
         who = ", ".join(self._described(stream, each) for each in holders[:SHOWN_MAX])
         more = f" and {len(holders) - SHOWN_MAX:,} more" if len(holders) > SHOWN_MAX else ""
         return (
@@ -157,7 +169,7 @@ class StreamHolders:
             f"read on, or let it go with {way_to_release(self.store, stream.name, holders[0])}"
         )
 
-    def _described(self, stream: Stream, holder: str) -> str:
+    def _described(self, stream: Held, holder: str) -> str:
         absence = stream.absent.get(holder)
         what = "" if absence is None else f", nobody reads: {absence.why}"
         return f"{holder!r} (next id {stream.holders[holder]:,}{what})"
@@ -189,7 +201,7 @@ class StreamHolders:
             self.incidents.resolve("holder", f"{stream}/{holder}")
             return True
 
-    def restore(self, stream: Stream, holders: Mapping[str, int], *, sinks: frozenset[str]) -> None:
+    def restore(self, stream: Held, holders: Mapping[str, int], *, sinks: frozenset[str]) -> None:
         """Hold *stream* for those that a checkpoint knows, absent until they come; *sinks* are the declared ones."""
         for holder, position in holders.items():
             is_here = holder in stream.holders or holder in sinks

@@ -29,8 +29,9 @@ from reliable_rx.runtime.instance import Instance
 from reliable_rx.runtime.plan import Operators, Plan, PlanNode
 from reliable_rx.runtime.reading import between, is_given_others
 from reliable_rx.runtime.refitting import Fitted
-from reliable_rx.runtime.rows import Report, Signature, save_instance, save_unit, signature, units
+from reliable_rx.runtime.rows import Report, save_instance, save_unit, units
 from reliable_rx.runtime.settings import Codes
+from reliable_rx.runtime.signatures import Signature, signature
 
 if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine

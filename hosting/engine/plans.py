@@ -26,7 +26,7 @@ from reliable_rx.runtime.hub import reads_queries
 from reliable_rx.runtime.plan import Operators, Plan, PlanNode
 from reliable_rx.runtime.plan_keys import lifted, recognise
 from reliable_rx.runtime.plan_reuse import MADE_MAX, let_others_use
-from reliable_rx.runtime.rows import Signature, signature
+from reliable_rx.runtime.signatures import Signature, signature
 from reliable_rx.runtime.stage_context import too_deep
 
 UNUSED_MAX = 1000

@@ -28,7 +28,8 @@ from reliable_rx.runtime.instance import Instance
 from reliable_rx.runtime.merging import read_again, take_places, unheard_of
 from reliable_rx.runtime.plan import Plan, PlanNode
 from reliable_rx.runtime.refitting import Fitted
-from reliable_rx.runtime.rows import Loader, Row, Signature
+from reliable_rx.runtime.rows import Loader
+from reliable_rx.runtime.signatures import Row, Signature
 from reliable_rx.runtime.stage_context import absorb, finish_node
 
 if TYPE_CHECKING:

@@ -34,7 +34,8 @@ from reliable_rx.runtime.inner_sequences import Address
 from reliable_rx.runtime.instance import Instance
 from reliable_rx.runtime.merging import read_again
 from reliable_rx.runtime.plan import Plan
-from reliable_rx.runtime.rows import Loader, Report, Row, Signature, units
+from reliable_rx.runtime.rows import Loader, Report, units
+from reliable_rx.runtime.signatures import Row, Signature
 
 if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine

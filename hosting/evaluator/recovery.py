@@ -51,6 +51,11 @@ def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     return figures
 
 
+def read_by_queries(evaluator: QueryEvaluator) -> set[str]:
+    """Return what the queries read that are declared and go on."""
+    return evaluator.engine.readers.sources_of(evaluator.engine.standing)
+
+
 def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     began = wall.perf_counter()
     declare_again(evaluator)
@@ -72,8 +77,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     with or_repair(evaluator, begins=True):
         evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake, evaluator.engine.end_of)
     evaluator.engine.awaited = evaluator.intake.awaited(meta["positions"])
-    read = evaluator.engine.readers.sources_of(evaluator.engine.standing)
-    evaluator.warnings.extend(renamed_sources(evaluator.intake, meta["positions"], read=read))
+    evaluator.warnings.extend(renamed_sources(evaluator.intake, meta["positions"], read=read_by_queries(evaluator)))
     journal = evaluator.store.journal
     if journal.last_turn < turn:
         (journal.give_up if evaluator.passes_over else journal.truncate)(turn)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reliable_rx.runtime.instance import Instance
     from reliable_rx.runtime.plan import Plan, PlanNode
     from reliable_rx.runtime.refitting import Fitted, Refitting
-    from reliable_rx.runtime.rows import Signature
+    from reliable_rx.runtime.signatures import Signature
 
 
 def may_end(node: PlanNode) -> bool:

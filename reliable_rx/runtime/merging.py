@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reliable_rx.runtime.instance import Instance
     from reliable_rx.runtime.plan import PlanNode
     from reliable_rx.runtime.refitting import Fitted
-    from reliable_rx.runtime.rows import Signature
+    from reliable_rx.runtime.signatures import Signature
 
 
 class Unheard:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from reliable_rx.runtime.inner_sequences import Address
     from reliable_rx.runtime.instance import Instance
     from reliable_rx.runtime.plan import PlanNode
-    from reliable_rx.runtime.rows import Row, Signature
+    from reliable_rx.runtime.signatures import Row, Signature
 
 GONE = "~"
 """Before the path of what stood before an input that is no more."""

@@ -35,19 +35,7 @@ from reliable_rx.runtime.refitting import GONE, Fitted, Refitting
 from reliable_rx.runtime.report import Report as Report
 from reliable_rx.runtime.restoring import know_hubs, replace_timers, restore, resume_calls
 from reliable_rx.runtime.settings import given_to
-
-Signature = tuple[tuple[str, str, int, tuple[str, ...]], ...]
-Row = tuple[Any, ...]
-
-
-def signature(plan: Plan) -> Signature:
-    """Describe a plan's rows: for every operator its path, name, version and the fields of its state."""
-    if plan.signature is None:
-        plan.signature = tuple(
-            (node.path, node.op.name, node.op.version, state_fields(type(node.op))) for node in plan.nodes
-        )
-    return plan.signature
-
+from reliable_rx.runtime.signatures import Row, Signature, signature
 
 # -- writing
 

@@ -10,7 +10,7 @@ from typing import Any
 from checkpoint.format.codec import decode_data, encode
 from checkpoint.format.salvage import Unreadable
 from reliable_rx.errors import CheckpointRefused
-from reliable_rx.runtime.rows import Signature
+from reliable_rx.runtime.signatures import Signature
 from spark_bridge.keyed.seals import Seals
 
 MAGIC, VERSION = b"RRXK", 3

@@ -16,8 +16,8 @@ from reliable_rx.operators.contract.operator import Operator
 from reliable_rx.operators.contract.parameters import state_fields
 from reliable_rx.runtime.plan import Plan
 from reliable_rx.runtime.report import Report
-from reliable_rx.runtime.rows import Signature, signature
 from reliable_rx.runtime.settings import Before, settings_of
+from reliable_rx.runtime.signatures import Signature, signature
 
 INSIDE = "/inner/"
 Manner = Mapping[str, Any]

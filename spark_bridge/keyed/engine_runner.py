@@ -25,7 +25,8 @@ from reliable_rx.interrupts import let_through
 from reliable_rx.query.query import Query
 from reliable_rx.runtime.instance import Instance, Timer
 from reliable_rx.runtime.plan import Operators, Plan, PlanNode
-from reliable_rx.runtime.rows import Loader, Signature, save_instance, save_unit, signature
+from reliable_rx.runtime.rows import Loader, save_instance, save_unit
+from reliable_rx.runtime.signatures import Signature, signature
 from spark_bridge.keyed.emitted import Emitted
 from spark_bridge.keyed.linear_runner import Step
 from spark_bridge.keyed.query import KeyedQuery

@@ -11,7 +11,7 @@ from typing import Any
 from hosting.engine.hosted_query import RUNNING, Standing
 from reliable_rx.runtime.inner_sequences import Subject
 from reliable_rx.runtime.instance import Instance
-from reliable_rx.runtime.rows import Signature
+from reliable_rx.runtime.signatures import Signature
 from reliable_rx.runtime.stage_context import context
 from spark_bridge.keyed.editing import by_path, fitted
 from spark_bridge.keyed.emitted import Emitted

@@ -16,7 +16,7 @@ from reliable_rx.errors import QueryRefused
 from reliable_rx.operators.contract.parameters import state_fields
 from reliable_rx.runtime.instance import Instance
 from reliable_rx.runtime.plan import Plan
-from reliable_rx.runtime.rows import Signature
+from reliable_rx.runtime.signatures import Signature
 from spark_bridge.keyed.editing import by_path, fitted
 from spark_bridge.keyed.emitted import Emitted
 from spark_bridge.keyed.query import Chain, RunningKey

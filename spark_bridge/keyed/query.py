@@ -30,8 +30,8 @@ from reliable_rx.query.query import Node, Query, SourceLeaf, SymbolLeaf
 from reliable_rx.query.refusal import refuse_foreign
 from reliable_rx.query.symbols import Symbol
 from reliable_rx.runtime.plan import NO_LIMITS, Plan, PlanNode
-from reliable_rx.runtime.rows import Signature
 from reliable_rx.runtime.settings import settings_of
+from reliable_rx.runtime.signatures import Signature
 from spark_bridge.keyed.editing import signatures_of
 
 STATELESS = (Map, Filter, WhereKey, IgnoreElements)
