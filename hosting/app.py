@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
 
 import reliable_rx as rx
 from checkpoint.store import Store
-from hosting.admission.admission import check_arguments, check_how, no_query
 from hosting.admission.arguments import check_new, check_options, check_sink, check_source
-from hosting.admission.cycles import there_are
 from hosting.edges.retention import Retention
 from hosting.edges.sink_writer import checked_policy
+from hosting.engine.admission import check_arguments, check_how, no_query
 from hosting.engine.blame import blamed
+from hosting.engine.cycles import there_are
 from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.ownership import watched
 from hosting.evaluator.sidecars import StartCompanion

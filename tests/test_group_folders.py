@@ -13,7 +13,7 @@ from hosting.cli.command import main
 from hosting.partitioned import folder_stores
 from hosting.partitioned.opening import groups_with_stores, open_group
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition
-from hosting.repair.partition_store import group_of
+from hosting.reports.partition_store import group_of
 from reliable_rx.names import NAME_BYTES_MAX, check_name
 
 NAMES = (

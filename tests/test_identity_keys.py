@@ -18,10 +18,10 @@ from lanes import every
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import FileSource, ListSource, QueryEvaluator
-from hosting.admission.identity_keys import LOOKED_AT, IdentityKeys, odd
 from hosting.admission.mutations import Mutations
 from hosting.evaluator import checkpointer
 from hosting.reports import observing
+from hosting.reports.identity_keys import LOOKED_AT, IdentityKeys, odd
 from reliable_rx import operators as ops
 from reliable_rx.operators.contract.operator import Operator
 

@@ -187,6 +187,17 @@ def test_what_is_imported_from_outside(package: str) -> None:
     assert not wrong
 
 
+def test_the_engine_knows_nothing_of_its_host() -> None:
+    """The engine imports itself and the packages below, also for types, and nothing else of hosting."""
+    wrong = [
+        str(each)
+        for each in every_import()
+        if each.where.startswith("hosting/engine/") and each.top in {"hosting", "spark_bridge"}
+        if not f"{each.module}.".startswith("hosting.engine.")
+    ]
+    assert not wrong
+
+
 def test_only_the_bridge_knows_spark() -> None:
     """pyspark is imported in spark_bridge and nowhere else."""
     assert not [

@@ -16,7 +16,7 @@ from hosting.cli.wording import BadUsage
 from hosting.edges.positions import Point, read_point
 from hosting.partitioned.opening import is_on_a_server
 from hosting.partitioned.store_beside import holds_both
-from hosting.repair.partition_store import belongs, of_group
+from hosting.reports.partition_store import belongs, of_group
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]

@@ -12,12 +12,12 @@ from typing import Any
 
 from checkpoint.format.codec import decode, decode_data, encode
 from checkpoint.store import Checkpoint, Store, StoreReader
-from hosting.admission.cycles import there_are
 from hosting.cli.stores import StoreAddress
 from hosting.cli.terminal import say
 from hosting.cli.wording import BadUsage, plural, table
 from hosting.edges.sink_positions import described, is_sink
 from hosting.edges.sink_writers import Labels
+from hosting.engine.cycles import there_are
 from reliable_rx.names import STORED
 
 HEAD = ("stream", "holder", "next id", "kept for it", "what it is")

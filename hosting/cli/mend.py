@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 from checkpoint.store import Store
-from hosting.admission.cycles import there_are
 from hosting.app import App, Options
 from hosting.cli.loading import load_for_store, reach
 from hosting.cli.scripts import is_loaded
@@ -22,6 +21,7 @@ from hosting.cli.stores import StoreAddress, left_open
 from hosting.cli.terminal import agreed, complain, say
 from hosting.cli.wording import BadUsage, log_nothing
 from hosting.edges.late_partitions import ended_over, missing
+from hosting.engine.cycles import there_are
 from hosting.engine.editing import READ_ANEW
 from hosting.engine.hosted_query import COMPLETED, FAILED
 from hosting.evaluator.evaluator import QueryEvaluator

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from checkpoint.store import Store
-from hosting.admission.cycles import there_are
 from hosting.app import App, made
 from hosting.cli.groups import Found, found_group
 from hosting.cli.loading import load_app
@@ -34,6 +33,7 @@ from hosting.cli.terminal import complain, say
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.edges.sink_positions import is_sink
 from hosting.edges.start_positions import Start
+from hosting.engine.cycles import there_are
 from hosting.engine.event_time.validation import selects, sources_of
 from hosting.engine.hosted_query import COMPLETED, FAILED, RUNNING, Standing
 from hosting.evaluator.evaluator import QueryEvaluator

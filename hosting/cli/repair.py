@@ -22,9 +22,9 @@ from hosting.cli.terminal import agreed, say, say_all
 from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.edges.sinks_ahead import Had, Sinks, opened_position, stored_position
 from hosting.evaluator.evaluator import QueryEvaluator
-from hosting.repair.partition_store import Group, belongs
 from hosting.repair.repair import ITSELF, Diagnosis, Finding, diagnose
 from hosting.repair.repair import repair as repair_store
+from hosting.reports.partition_store import Group, belongs
 from reliable_rx.errors import ReliableRxError
 from reliable_rx.reliable import Inspectable, Sink
 

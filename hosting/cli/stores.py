@@ -24,8 +24,8 @@ from hosting.cli.whereabouts import what_is_there
 from hosting.cli.wording import BadUsage
 from hosting.partitioned.opening import is_on_a_server
 from hosting.partitioned.store_beside import holds_both, way_apart
-from hosting.repair.partition_store import Group, group_named_in, group_of
 from hosting.reports.failure_summary import to_hand_on
+from hosting.reports.partition_store import Group, group_named_in, group_of
 from reliable_rx.errors import ReliableRxError, StoreUnavailable
 
 NAMED_MAX = 10

@@ -23,7 +23,7 @@ from hosting.edges.holders import Absence, Patience, StreamHolders
 from hosting.edges.replay_buffer import FIRST, Window
 from hosting.edges.stored_outputs import LostValues, cut, stored_segments
 from hosting.engine.turns import Output
-from hosting.repair.store_commands import with_repair
+from hosting.reports.store_commands import with_repair
 from hosting.subscriptions.consumers import ONCE, Delivering, Record, check_observer
 from hosting.subscriptions.subscription import Subscription
 from reliable_rx import operators

@@ -28,8 +28,8 @@ from typing import Any, Protocol
 from checkpoint.store import Store
 from hosting.edges.backpressure import GO_ON
 from hosting.edges.sink_positions import is_sink
-from hosting.repair.store_commands import way_to_release
 from hosting.reports.incidents import Incidents
+from hosting.reports.store_commands import way_to_release
 from reliable_rx.names import STORED
 
 ABSENT_S = 60.0

@@ -20,14 +20,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hosting.admission.cycles import name_of
+from hosting.engine.cycles import name_of
 from hosting.engine.editing import is_same
 from hosting.engine.event_time.validation import selects, sources_of
 from hosting.engine.expecting import is_read
 from hosting.engine.hosted_query import RUNNING
 from hosting.engine.turns import Create, Expect
-from hosting.repair.store_commands import command_on
 from hosting.reports.causes import in_reading_order
+from hosting.reports.store_commands import command_on
 from reliable_rx.names import query_of
 from reliable_rx.runtime.plan import Plan
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from hosting.edges.holders import Patience, StreamHolders
 from hosting.edges.sink_positions import Known, described
-from hosting.repair.store_commands import way_to_release
+from hosting.reports.store_commands import way_to_release
 
 if TYPE_CHECKING:
     from hosting.edges.egress import Stream

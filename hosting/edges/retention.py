@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from hosting.admission.cycles import there_are
+from hosting.engine.cycles import there_are
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.names import query_of
 from reliable_rx.operators.contract.arguments import check_number

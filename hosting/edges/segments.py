@@ -15,8 +15,8 @@ from checkpoint import failures
 from checkpoint.format.codec import encode
 from checkpoint.format.salvage import Unreadable
 from checkpoint.store import Segment as Stored
-from hosting.admission.storable import loss
 from hosting.engine.failing import unstorable_value
+from hosting.engine.storable import loss
 from hosting.engine.turns import Output
 from reliable_rx.class_of import is_a, qualname_of
 from reliable_rx.errors import QueryRefused, StoredError, described, type_of

@@ -10,8 +10,6 @@ from itertools import count
 from logging import WARNING
 from typing import TYPE_CHECKING
 
-from hosting.admission.cycles import there_are
-from hosting.admission.side_streams import why_never_of_source
 from hosting.edges.egress import Stream
 from hosting.edges.moved_sinks import place_taken, tell_left, tell_taken
 from hosting.edges.sink_positions import (
@@ -28,6 +26,8 @@ from hosting.edges.sink_positions import (
 )
 from hosting.edges.sink_writer import SinkWriter, checked_policy, tamed
 from hosting.edges.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over
+from hosting.engine.cycles import there_are
+from hosting.engine.side_streams import why_never_of_source
 from hosting.reports.statistics import SinkFigures
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable

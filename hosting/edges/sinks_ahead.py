@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from checkpoint.format.salvage import Unreadable
 from hosting.engine.turns import Output
 from hosting.evaluator.closing import let_go
-from hosting.repair.store_commands import command_on
+from hosting.reports.store_commands import command_on
 from hosting.sinks.origins import claim
 from reliable_rx.errors import PositionUnavailable
 from reliable_rx.interrupts import let_through

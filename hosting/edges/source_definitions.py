@@ -25,7 +25,7 @@ from hosting.edges.source_positions import SourcePositions, named
 from hosting.engine.watched_names import WatchedNames
 from hosting.evaluator.interpreters import shown
 from hosting.evaluator.redefinitions import REDEFINED
-from hosting.repair.store_commands import or_repair_it
+from hosting.reports.store_commands import or_repair_it
 from hosting.sources.definition import definition_of
 from hosting.sources.fingerprint import Difference, Fingerprint, Versions, differing
 from hosting.sources.numbering import Reading, reading_of

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from checkpoint.format.stored_errors import lasting
-from hosting.admission.admission import admit
-from hosting.admission.cycles import Readers
+from hosting.engine.admission import admit
+from hosting.engine.cycles import Readers
 from hosting.engine.dispatch import Cascade, Delivery
 from hosting.engine.disposed_ids import Retired
 from hosting.engine.editing import begun_afresh, edit, is_alike

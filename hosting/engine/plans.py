@@ -12,8 +12,8 @@ from typing import Any
 
 from checkpoint.format.codec import decode
 from checkpoint.format.same_code import is_same_code
-from hosting.admission.storable import check_storable, code_of
 from hosting.engine.plan_names import content_in, content_of, is_here, name_of
+from hosting.engine.storable import check_storable, code_of
 from hosting.engine.watched_names import WatchedNames
 from reliable_rx.event_time import EventTime
 from reliable_rx.functions.contents import Content, content

@@ -14,20 +14,16 @@ Rejected: refusing to open the store (one query would hold all others up), going
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from checkpoint.format.named_members import FieldsDiffer
 from checkpoint.format.salvage import Unreadable, unreadable_in
 from hosting.engine.event_time.reorder import WAITING
-from hosting.engine.failing import forget_state
 from hosting.engine.hosted_query import RUNNING, Standing, TopRow
 from hosting.engine.plan_names import content_in
 from hosting.engine.records import INSIDE
 from hosting.engine.side_outputs import NEVER
-from hosting.engine.turns import Fail, Output
-from hosting.evaluator.group_commit import Digests
-from hosting.repair.store_commands import or_repair_it
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import CheckpointRefused, described
 from reliable_rx.interrupts import let_through
@@ -36,7 +32,6 @@ from reliable_rx.runtime.plan import NO_LIMITS, Plan
 
 if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 _GONE = ("ModuleNotFoundError", "ImportError", "AttributeError: Can't get attribute", "AttributeError: module ")
 _DIFFERS = f"{FieldsDiffer.__name__}: "
@@ -102,9 +97,8 @@ def unloadable(error: BaseException) -> CheckpointRefused:
     return found
 
 
-def lose_answers(evaluator: QueryEvaluator) -> None:
-    """Let queries whose recorded answers a replay cannot read take no further part. *Raises* as `check_names`."""
-    engine = evaluator.engine
+def lose_answers(engine: QueryEngine) -> None:
+    """Let queries whose recorded answers a replay cannot read take no further part."""
     while engine.calls.unreadable:
         name, error = engine.calls.unreadable.popitem()
         if name not in engine.suspended.spoilt:
@@ -112,29 +106,6 @@ def lose_answers(evaluator: QueryEvaluator) -> None:
                 error.fields["gone"] = error.fields["what"]
             engine.suspended.spoilt[name] = error
             silence(engine, name)
-    check_names(evaluator)
-    spread(engine)
-
-
-def check_names(evaluator: QueryEvaluator) -> None:
-    """*Raises* `CheckpointRefused` if a strict evaluator would give up a state because today's code does not fit it."""
-    for name, error in evaluator.engine.suspended.spoilt.items():
-        check_name(evaluator, name, error)
-
-
-def check_name(evaluator: QueryEvaluator, name: str, error: Exception | None) -> None:
-    """*Raises* the same if the state of the query *name* is given up for such an *error*."""
-    what = getattr(error, "fields", {}).get("gone") if evaluator.strict else None
-    if error is None or not what:
-        return
-    if error.__dict__.get("fields", {}).get("where") != "state":
-        raise error
-    raise CheckpointRefused(
-        f"the state of {name!r} {needed(what)}, or give up the state of this query with strict=False "
-        f"(App(strict=False)){or_repair_it(evaluator.store)}",
-        what=what,
-        where=name,
-    ) from error
 
 
 def needed(what: str) -> str:
@@ -195,37 +166,3 @@ def spread(engine: QueryEngine) -> None:
 def is_silent(engine: QueryEngine, stream: str) -> bool:
     """Whether *stream* is of a query that takes no part in the replay."""
     return query_of(stream) in engine.suspended.spoilt
-
-
-def fill(evaluator: QueryEvaluator, written: Digests, names: Iterable[str], *, ended: Container[str] = ()) -> None:
-    """Let the ids of *names* go on where the first run had them, with what stands for their values.
-
-    The next id of those that have *ended* is for their end.
-    """
-    for name in names:
-        next_id, at = written[name][1], evaluator.engine.emitted(name)
-        if next_id > at + (name in ended):
-            lost = Unreadable(f"value of {name!r}", "it was emitted before a crash, and cannot be made again")
-            evaluator.streams.append([Output(name, at, [lost] * (next_id - at))])
-            evaluator.engine.continue_ids(name, next_id)
-            first, _ = evaluator.engine.suspended.unmade.get(name, (at, at))
-            evaluator.engine.suspended.unmade[name] = first, next_id
-
-
-def settle(evaluator: QueryEvaluator) -> None:
-    """Behind the replay: end what could not be had again."""
-    engine = evaluator.engine
-    differing = engine.suspended.differing if evaluator.strict else {}
-    spoilt, engine.suspended.spoilt = {**engine.suspended.spoilt, **differing}, {}
-    engine.suspended.ended = spoilt
-    for name, error in spoilt.items():
-        standing = engine.standing.get(name)
-        if standing is None:
-            continue
-        if standing.status == RUNNING:
-            evaluator._take(Fail(name, error, evaluator._now()))
-        else:
-            forget_state(engine, standing)
-            evaluator.incidents.report("replay", name, f"{described(error)}; it has ended, and stays so")
-    if spoilt:
-        evaluator.checkpointer.since_full = None  # the rows that could not be read are in the chain until then

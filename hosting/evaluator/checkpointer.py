@@ -23,9 +23,9 @@ from hosting.evaluator.attempt import Attempt
 from hosting.evaluator.gc_pause import hold
 from hosting.evaluator.serial_executor import Lend, Worker, too_late
 from hosting.evaluator.store_watch import StoreWatch
-from hosting.repair.store_commands import with_repair
 from hosting.reports.observing import observe
 from hosting.reports.statistics import CheckpointFigures
+from hosting.reports.store_commands import with_repair
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable, invariant
 from reliable_rx.failpoints import probe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hosting.admission.cycles import there_are
+from hosting.engine.cycles import there_are
 from hosting.engine.turns import Dispose
 from hosting.evaluator import interpreters
 from reliable_rx.names import check_query, query_of

@@ -17,7 +17,6 @@ from typing import Any
 
 from checkpoint.store import Store
 from hosting.admission import arguments
-from hosting.admission.creations import How, create_now, declare
 from hosting.edges.holders import StreamHolders
 from hosting.edges.ingress import Intake
 from hosting.edges.retention import Retention, forget
@@ -32,6 +31,7 @@ from hosting.evaluator import group_commit, interpreters, wakeups
 from hosting.evaluator.call_executor import Calls
 from hosting.evaluator.checkpointer import Checkpointer
 from hosting.evaluator.closing import close_all, let_go
+from hosting.evaluator.creating import How, create_now, declare
 from hosting.evaluator.disposing import dispose
 from hosting.evaluator.fair_lock import Turnstile
 from hosting.evaluator.gc_pause import no_collections

@@ -18,9 +18,10 @@ from hosting.engine.code_text import text_of, was_mended
 from hosting.engine.hosted_query import COMPLETED, FAILED, RUNNING
 from hosting.engine.plan_names import are_comparable, why_untold
 from hosting.engine.suspended import Taking, rename
-from hosting.engine.unloadable import check_name, first_misfit, needed
-from hosting.repair.store_commands import or_repair_it
+from hosting.engine.unloadable import first_misfit, needed
+from hosting.evaluator.unloaded import check_name
 from hosting.reports.begun_again import afresh_told
+from hosting.reports.store_commands import or_repair_it
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.operators.contract.arguments import plural
 

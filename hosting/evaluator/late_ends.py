@@ -2,7 +2,7 @@
 
 A query that does not repeat itself may end sooner than it did. Whoever has read the first run would read on behind that
 end, and the ids that were used then would stand behind it. So such an end is taken out of what its group has emitted,
-what is missing gets its ids (`hosting.engine.unloadable`), and the end is put there when the replay is over or the
+what is missing gets its ids (`hosting.evaluator.unloaded`), and the end is put there when the replay is over or the
 query begins anew. Rejected: a second end behind the first, at which a reader from the beginning has stopped.
 """
 

@@ -16,16 +16,16 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from checkpoint.store import Store
-from hosting.admission.cycles import there_are
-from hosting.admission.side_streams import why_never, why_never_of_source, with_side_outputs
 from hosting.edges.egress import Stream
 from hosting.edges.holders import StreamHolders
 from hosting.edges.streams import Streams
+from hosting.engine.cycles import there_are
+from hosting.engine.event_time.held_back import held_back
+from hosting.engine.side_streams import why_never, why_never_of_source, with_side_outputs
 from hosting.engine.turns import Output
 from hosting.evaluator.fair_lock import Turnstile
 from hosting.reports.causes import upstream_of
 from hosting.reports.failure_summary import count_of
-from hosting.reports.held_back import held_back
 from hosting.reports.statistics import QueryFigures, RecoveryFigures, Statistics
 from reliable_rx import handled
 from reliable_rx.errors import StoreUnavailable, described

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from checkpoint.store import Store
-from hosting.repair.partition_store import check_lease
 from hosting.reports import hang_watch
+from hosting.reports.partition_store import check_lease
 from reliable_rx.errors import StoreOwned
 
 if TYPE_CHECKING:

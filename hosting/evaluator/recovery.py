@@ -17,22 +17,22 @@ from checkpoint.format.by_value import goes_by_value
 from checkpoint.format.code import OtherCode
 from checkpoint.format.codec import decode
 from checkpoint.store import Recovered
-from hosting.admission.creations import declare_again
 from hosting.edges.late_partitions import decide
 from hosting.edges.renamed import renamed_partitions, renamed_sources
 from hosting.edges.sinks_ahead import had_by
-from hosting.engine import unloadable as spoilt
+from hosting.engine import unloadable
 from hosting.engine.snapshot import load
 from hosting.engine.turns import Appear, Create, Output, Turn
 from hosting.evaluator import group_commit as journaling
-from hosting.evaluator import interpreters
+from hosting.evaluator import interpreters, unloaded
+from hosting.evaluator.creating import declare_again
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.late_ends import LateEnds
 from hosting.evaluator.undeclared import check_stored_names, tell_undeclared
 from hosting.repair import lost
-from hosting.repair.partition_store import RESTORE_GROUP
-from hosting.repair.store_commands import command_on, is_partition
+from hosting.reports.partition_store import RESTORE_GROUP
 from hosting.reports.statistics import RecoveryFigures
+from hosting.reports.store_commands import command_on, is_partition
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, invariant
 from reliable_rx.functions.by_name import by_name
 from reliable_rx.interrupts import let_through
@@ -98,7 +98,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.streams.retired.recovered(evaluator.engine)
     interpreters.settle(evaluator)
     tell_undeclared(evaluator)
-    spoilt.settle(evaluator)
+    unloaded.settle(evaluator)
     evaluator.outlets.had = had_by(evaluator)
     decide(evaluator, sorted(undecided))
     evaluator.intake.bad_records.recovered(meta.get("bad_records", {}), evaluator.intake.partitions.values())
@@ -116,7 +116,7 @@ def load_checkpoint(evaluator: QueryEvaluator, recovered: Recovered, meta: dict[
     evaluator.time.go_on(-math.inf if evaluator.intake.event_time else engine.clock, ahead_s=meta.get("ahead_s", 0.0))
     if evaluator.passes_over != "all":
         interpreters.check_clean(evaluator, recovered.turn)
-    spoilt.check_names(evaluator)
+    unloaded.check_names(evaluator)
     evaluator.durable_plans = set(engine.plans.by_id) - set(engine.plans.unsaved)
     evaluator.checkpointer.recovered(recovered.generation, recovered.turn, meta)
 
@@ -132,7 +132,7 @@ def withhold_sources(evaluator: QueryEvaluator) -> None:
 
 def before_replay(evaluator: QueryEvaluator) -> None:
     """Look at what came out of the checkpoint for what makes a replay give something else."""
-    spoilt.spread(evaluator.engine)
+    unloadable.spread(evaluator.engine)
     evaluator.reporter.look_at_first()
 
 
@@ -234,7 +234,7 @@ def compare(
     engine, outputs = evaluator.engine, dict[str, list[Any]]()
     for out in emitted:
         journaling.note(outputs, out)
-    differing = [each for each in journaling.compare(written, outputs) if not spoilt.is_silent(engine, each)]
+    differing = [each for each in journaling.compare(written, outputs) if not unloadable.is_silent(engine, each)]
     if differing:
         changed = changed_code(evaluator, differing)
         data, told = evaluator.definitions.read_by(differing), evaluator.reporter.identity_keys.told
@@ -252,10 +252,10 @@ def compare(
             evaluator.warnings.append(journaling.nondeterminism(fresh, first, last, **how).message)
         for name in fresh:  # each has its own error: none of them has it from another
             known.setdefault(query_of(name), journaling.nondeterminism([name], first, last, **how))
-    short = [name for name in written if name in differing or spoilt.is_silent(engine, name)]
+    short = [name for name in written if name in differing or unloadable.is_silent(engine, name)]
     ends.hold_back(emitted, differing)
     evaluator.streams.append(emitted)
-    spoilt.fill(evaluator, written, short, ended=ends.errors)
+    unloaded.fill(evaluator, written, short, ended=ends.errors)
 
 
 def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, ends: LateEnds) -> list[Output]:
@@ -264,9 +264,9 @@ def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, ends: LateEnd
     ends.put_before(turn)
     emitted = evaluator.engine.take(turn)
     if evaluator.engine.calls.unreadable:
-        spoilt.lose_answers(evaluator)
+        unloaded.lose_answers(evaluator)
     if type(turn) is Create and evaluator.engine.suspended.spoilt:
-        spoilt.spread(evaluator.engine)
+        unloadable.spread(evaluator.engine)
     return emitted
 
 
@@ -302,9 +302,9 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
             raise
         except BaseException as error:  # reading a query calls what its author wrote
             let_through(error)
-            evaluator.engine.suspended.spoilt[name] = spoilt.unloadable(error)
-            spoilt.check_names(evaluator)
-            return Create(name, identity, spoilt.idle_plan(evaluator.engine), (), policy, limits, time)
+            evaluator.engine.suspended.spoilt[name] = unloadable.unloadable(error)
+            unloaded.check_names(evaluator)
+            return Create(name, identity, unloadable.idle_plan(evaluator.engine), (), policy, limits, time)
         evaluator.durable_plans.add(identity)
         return Create(name, identity, plan, keys, policy, limits, time, event_time)
     if entry[0] == "appear":

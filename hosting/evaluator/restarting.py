@@ -12,11 +12,11 @@ import logging
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from hosting.admission.creations import create_declared
-from hosting.admission.cycles import there_are
 from hosting.edges.late_partitions import held_back, shut_for_some, take_create
+from hosting.engine.cycles import there_are
 from hosting.engine.hosted_query import FAILED, Standing
 from hosting.engine.turns import Create, Dispose
+from hosting.evaluator.creating import create_declared
 from hosting.reports.begun_again import afresh_told
 from hosting.reports.causes import in_reading_order
 from reliable_rx.errors import QueryDisposed, QueryRefused

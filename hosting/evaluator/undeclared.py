@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from hosting.repair.store_commands import command_on
+from hosting.reports.store_commands import command_on
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.names import query_of
 

@@ -20,11 +20,11 @@ from typing import Protocol
 
 from checkpoint.offsets.store import Committed
 from checkpoint.store import Store
-from hosting.edges.position_reset import rewind
 from hosting.engine.editing import reports_told
 from hosting.evaluator import wakeups as idling
 from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.loop import keep, take_last_answers
+from hosting.evaluator.position_reset import rewind
 from hosting.evaluator.serial_executor import Lend
 from hosting.partitioned.crew import DONE, Task
 from hosting.partitioned.failures import inside

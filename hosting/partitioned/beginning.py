@@ -21,7 +21,7 @@ from hosting.partitioned.past import Past
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.sections import Section, listing_of
 from hosting.partitioned.words import Partition
-from hosting.repair.partition_store import RESTORE_GROUP
+from hosting.reports.partition_store import RESTORE_GROUP
 from reliable_rx.errors import QueryRefused, StoreOwned
 from reliable_rx.reliable import Listed
 

@@ -24,8 +24,8 @@ from hosting.partitioned.keys import WHOLE_PARTITION
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.sections import Section, listing_of, roots_of, sources_of
 from hosting.partitioned.words import Epoch, Failure, Status
-from hosting.repair.partition_store import Group, of_group
 from hosting.reports.incidents import Incidents
+from hosting.reports.partition_store import Group, of_group
 from reliable_rx.errors import StoreUnavailable, described
 
 SINCE = "all that it had was read to its end"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
 
-from hosting.admission.cycles import name_of
+from hosting.engine.cycles import name_of
 from hosting.engine.skipping import catches
 from reliable_rx.errors import (
     InternalError,

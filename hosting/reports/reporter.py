@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.format.stored_errors import trace_of
 from hosting.admission.emitted import STREAMS_MAX, EarlyLooks, look
-from hosting.admission.identity_keys import IdentityKeys
 from hosting.admission.mutations import Mutations
 from hosting.edges.late_partitions import tell_late
 from hosting.engine.hosted_query import FAILED, Standing
 from hosting.engine.skipping import place_of
 from hosting.evaluator.host_clock import remedy_of_late
 from hosting.evaluator.interpreters import with_text
-from hosting.repair.store_commands import way_to_restart
 from hosting.reports.causes import name_some, readers_of, sentence, upstream_of
 from hosting.reports.failure_summary import (
     INCIDENTS_MAX,
@@ -35,10 +33,12 @@ from hosting.reports.failure_summary import (
     shortened,
 )
 from hosting.reports.held_back import HeldBackWatch
+from hosting.reports.identity_keys import IdentityKeys
 from hosting.reports.lasting import LastingTroubles, Observed
 from hosting.reports.loop_reports import LoopReports
 from hosting.reports.observing import observe
 from hosting.reports.status_file import StatusFile
+from hosting.reports.store_commands import way_to_restart
 from hosting.reports.unknown_sources import UnknownSources
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import StoreUnavailable, described

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from hosting.admission.no_query import not_a_query
+from hosting.engine.event_time.held_back import HeldBack
 from hosting.engine.failure import FailedAt
 from hosting.evaluator.sidecars import CompanionFigures
-from hosting.reports.held_back import HeldBack
 from hosting.reports.incidents import Incident
 from reliable_rx import operators
 

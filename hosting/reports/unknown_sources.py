@@ -6,7 +6,7 @@ may be created later, so that the query waits for it rather than fail, and the i
 
 from __future__ import annotations
 
-from hosting.admission.cycles import Readers
+from hosting.engine.cycles import Readers
 from hosting.reports.incidents import Incidents
 
 KIND = "unknown source"

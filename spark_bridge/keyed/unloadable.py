@@ -1,9 +1,9 @@
 """Keys whose state has gone into bytes and does not come out of them: each ends with a row, and the others go on.
 
 A class may pickle and not unpickle, a selector may raise when its inner sequence is opened again. As in an evaluator
-(`hosting.engine.unloadable`) it ends the query that holds it, here that of one key, under the next id of that key. What
-is missing where the bytes are read (a module that a worker has not got, code of another interpreter) is another matter:
-it is no key's fault and would end them all, so it is refused, and nothing is given up.
+(`hosting.engine.unloadable`) it ends the query that holds it, here that of one key, under the next id of that key.
+What is missing where the bytes are read (a module that a worker has not got, code of another interpreter) is another
+matter: it is no key's fault and would end them all, so it is refused, and nothing is given up.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from checkpoint import PostgresStore, SqliteStore
 from checkpoint.store import Store
 from hosting import App, ListSource, QueryEvaluator
 from hosting.cli.wording import FAILED
-from hosting.repair.partition_store import group_of
+from hosting.reports.partition_store import group_of
 from reliable_rx.errors import StoreOwned
 
 COUNT, BEFORE = 60, 20

@@ -16,7 +16,7 @@ from checkpoint.postgres.store import PostgresStore
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.postgres_stores import PostgresStores
 from hosting.partitioned.words import Epoch, Lease, MemberId, Partition
-from hosting.repair.store_commands import command_on
+from hosting.reports.store_commands import command_on
 from reliable_rx.errors import CheckpointRefused, LeaseLost, StoreOwned, StoreUnavailable
 from reliable_rx.testing.faults import arm
 

@@ -12,9 +12,9 @@ import pytest
 from lanes import at_each_commit, of_lane
 from planted_checks import CHECKS, TIMES, Plants
 
-import hosting.admission.storable
 import hosting.engine.editing
 import hosting.engine.snapshot
+import hosting.engine.storable
 from checkpoint.format import by_value
 from checkpoint.format.codec import encode
 from hosting.edges.egress import Stream
@@ -55,7 +55,7 @@ def a_report_that_leaves_out_what_is_kept(patch: pytest.MonkeyPatch) -> None:
 
 @planted("code changes")
 def functions_stored_by_name(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.admission.storable, "encode_query", encode)
+    patch.setattr(hosting.engine.storable, "encode_query", encode)
 
 
 @planted("code changes")

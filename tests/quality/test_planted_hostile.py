@@ -35,12 +35,13 @@ from checkpoint.format import codec, plain, stored_errors
 from checkpoint.format.code import OtherCode
 from checkpoint.format.codec import encode
 from hosting import ListSource, QueryEvaluator
-from hosting.engine import unloadable as spoilt
+from hosting.engine import unloadable
 from hosting.engine.dispatch import Delivery
 from hosting.engine.engine import QueryEngine
 from hosting.engine.records import read_records
 from hosting.engine.snapshot import Snapshot
 from hosting.evaluator import group_commit as journaling
+from hosting.evaluator import unloaded
 from hosting.evaluator.checkpointer import Checkpointer
 from reliable_rx import operators as ops
 from reliable_rx.errors import described, type_of
@@ -220,22 +221,22 @@ def a_query_created_that_cannot_be_stored(patch: pytest.MonkeyPatch) -> None:
 
 @planted("readers")
 def readers_of_what_is_lost_go_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(spoilt, "spread", lambda engine: None)
+    patch.setattr(unloadable, "spread", lambda engine: None)
 
 
 @planted("readers")
 def the_ids_of_what_is_lost_used_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(spoilt, "fill", lambda evaluator, written, names, *, ended=(): None)
+    patch.setattr(unloaded, "fill", lambda evaluator, written, names, *, ended=(): None)
 
 
 @planted("readers")
 def what_cannot_be_had_again_begins_anew(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(spoilt, "settle", lambda evaluator: evaluator.engine.suspended.spoilt.clear())
+    patch.setattr(unloaded, "settle", lambda evaluator: evaluator.engine.suspended.spoilt.clear())
 
 
 @planted("classes")
 def a_state_given_up_for_a_missing_import(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(spoilt, "check_names", lambda evaluator: None)
+    patch.setattr(unloaded, "check_names", lambda evaluator: None)
 
 
 @planted("errors")

@@ -14,7 +14,7 @@ import test_query_size
 from planted_checks import Plants
 
 import hosting.admission.arguments
-import hosting.admission.cycles
+import hosting.engine.cycles
 import hosting.engine.plans
 import reliable_rx.names
 import reliable_rx.operators.contract.arguments
@@ -53,7 +53,7 @@ def names_that_are_taken_as_they_are(patch: pytest.MonkeyPatch) -> None:
 
 @planted("rings")
 def rings_that_nobody_looks_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.admission.cycles, "refuse_cycle", lambda name, sources, reads: None)
+    patch.setattr(hosting.engine.cycles, "refuse_cycle", lambda name, sources, reads: None)
 
 
 @planted("sizes")

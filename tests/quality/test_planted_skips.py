@@ -16,7 +16,7 @@ from lanes import left_to_commits
 from planted_checks import Plants
 from test_skipped_at_ends import QUEUES, unreadable
 
-import hosting.admission.admission
+import hosting.engine.admission
 import hosting.engine.skipping
 import reliable_rx as rx
 import reliable_rx.runtime.wiring
@@ -88,7 +88,7 @@ def what_hears_an_error_catches_it(patch: pytest.MonkeyPatch) -> None:
 
 @planted("branches")
 def branches_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.admission.admission, "refuse_out_of_step", lambda plan, policy: None)
+    patch.setattr(hosting.engine.admission, "refuse_out_of_step", lambda plan, policy: None)
 
 
 @planted("made")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any
 
-from hosting.reports.held_back import held_back
+from hosting.engine.event_time.held_back import held_back
 from reliable_rx.errors import LimitExceeded
 
 if TYPE_CHECKING:

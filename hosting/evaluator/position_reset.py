@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hosting.admission.creations import create_declared
 from hosting.engine.turns import Dispose
+from hosting.evaluator.creating import create_declared
 from reliable_rx.errors import SourceFailed
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from hosting.repair.partition_store import RESTORE_GROUP, of_group
+from hosting.reports.partition_store import RESTORE_GROUP, of_group
 from reliable_rx.errors import CheckpointRefused
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from hosting.engine.editing import check_fits
 from hosting.engine.turns import Create
 from hosting.evaluator.interpreters import check_kept
 from hosting.evaluator.undeclared import check_never_read
-from hosting.repair.store_commands import way_to_restart
+from hosting.reports.store_commands import way_to_restart
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.names import query_of

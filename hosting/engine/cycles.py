@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hosting.admission.side_streams import why_never, why_never_of_source, with_side_outputs
 from hosting.engine.routes import top_of
+from hosting.engine.side_streams import why_never, why_never_of_source, with_side_outputs
 from reliable_rx.errors import QueryRefused
 from reliable_rx.names import query_of
 
