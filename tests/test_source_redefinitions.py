@@ -16,7 +16,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import FileSource, GeneratorSource, QueryEvaluator
-from hosting.edges.source_definitions import DATA_MAX
+from hosting.evaluator.source_definitions import DATA_MAX
 from hosting.sources.faults import FaultySource
 from hosting.sources.polling import PolledSource, Want
 from hosting.sources.shared import SharedSource

@@ -20,6 +20,7 @@ from time import monotonic
 from typing import Any
 
 from hosting.edges.bad_records import LEFT_OUT_MAX, BadRecords
+from hosting.edges.closing import close_all
 from hosting.edges.late_partitions import EndOf, LatePartitions
 from hosting.edges.new_partitions import Appearing
 from hosting.edges.outage import Outage
@@ -27,7 +28,6 @@ from hosting.edges.partition import Partition
 from hosting.edges.start_positions import Start, Starts
 from hosting.engine.lineage import Lineage, check_partitions, in_order, lineage_of
 from hosting.engine.turns import Appear, Events, Rejects, Resume
-from hosting.evaluator.closing import close_all
 from hosting.reports.incidents import Incidents
 from hosting.sources.polling import LOOK_S, Looking, Pace
 from hosting.sources.pushed import LogUnavailable

@@ -12,15 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from hosting.engine.cycles import there_are
 from reliable_rx.errors import StoreUnavailable
-from reliable_rx.names import query_of
 from reliable_rx.operators.contract.arguments import check_number
 
 if TYPE_CHECKING:
     from hosting.edges.streams import Streams
     from hosting.engine.engine import QueryEngine
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,24 +124,3 @@ class RetiredStreams:
     def _remove(self, name: str) -> None:
         self.bytes -= self.kept.pop(name).bytes
         self.unwanted.discard(name)
-
-
-def forget(evaluator: QueryEvaluator, name: str) -> None:
-    """Delete the stream of a query that is gone; return when that is durable."""
-    with evaluator.inside.change("forget"):
-        evaluator.start()
-        if name in evaluator.engine.standing or name in evaluator.engine.suspended:
-            raise ValueError(f"the query {name!r} is still there: call evaluator.dispose({query_of(name)!r}) first")
-        evaluator.checkpoint()  # has what has ended just now
-        retired = evaluator.streams.retired
-        if name not in retired.kept:
-            what = f"no stream {name!r} is kept of a query that is gone"
-            if name in evaluator.intake.sources:
-                what += ", as it is a source"
-            raise KeyError(f"{what}; of those that are kept {there_are(retired.kept, name)}")
-        if evaluator.streams.is_read(name):
-            who = ", ".join(map(repr, evaluator.streams[name].holders)) or "an observer"
-            how = f"evaluator.holders.release({name!r}, holder), or dispose of the subscription"
-            raise ValueError(f"the stream {name!r} is still read, by {who}; let it go first, with {how}")
-        retired.unwanted.add(name)
-        evaluator.checkpoint()

@@ -25,9 +25,9 @@ from hosting.edges.sink_positions import (
     target_of,
 )
 from hosting.edges.sink_writer import SinkWriter, checked_policy, tamed
-from hosting.edges.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over
 from hosting.engine.cycles import there_are
 from hosting.engine.side_streams import why_never_of_source
+from hosting.evaluator.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over
 from hosting.reports.statistics import SinkFigures
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable

@@ -1,4 +1,4 @@
-"""Disposing of a query: its state is forgotten, and its stream ends for those that read it, who are named."""
+"""Disposal of queries and of what they leave: state is forgotten, streams end for their readers, and are deleted."""
 
 from __future__ import annotations
 
@@ -26,3 +26,24 @@ def dispose(evaluator: QueryEvaluator, name: str) -> None:
         evaluator._take(Dispose(name, evaluator._now()))
         interpreters.resolve(evaluator, name)
     evaluator.flush()
+
+
+def forget(evaluator: QueryEvaluator, name: str) -> None:
+    """Delete the stream of a query that is gone; return when that is durable."""
+    with evaluator.inside.change("forget"):
+        evaluator.start()
+        if name in evaluator.engine.standing or name in evaluator.engine.suspended:
+            raise ValueError(f"the query {name!r} is still there: call evaluator.dispose({query_of(name)!r}) first")
+        evaluator.checkpoint()  # has what has ended just now
+        retired = evaluator.streams.retired
+        if name not in retired.kept:
+            what = f"no stream {name!r} is kept of a query that is gone"
+            if name in evaluator.intake.sources:
+                what += ", as it is a source"
+            raise KeyError(f"{what}; of those that are kept {there_are(retired.kept, name)}")
+        if evaluator.streams.is_read(name):
+            who = ", ".join(map(repr, evaluator.streams[name].holders)) or "an observer"
+            how = f"evaluator.holders.release({name!r}, holder), or dispose of the subscription"
+            raise ValueError(f"the stream {name!r} is still read, by {who}; let it go first, with {how}")
+        retired.unwanted.add(name)
+        evaluator.checkpoint()

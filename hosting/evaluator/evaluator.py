@@ -17,11 +17,11 @@ from typing import Any
 
 from checkpoint.store import Store
 from hosting.admission import arguments
+from hosting.edges.closing import close_all, let_go
 from hosting.edges.holders import StreamHolders
 from hosting.edges.ingress import Intake
-from hosting.edges.retention import Retention, forget
+from hosting.edges.retention import Retention
 from hosting.edges.sink_writers import Outlets
-from hosting.edges.source_definitions import SourceDefinitions
 from hosting.edges.start_positions import Start
 from hosting.edges.streams import Streams
 from hosting.engine.editing import is_same
@@ -30,9 +30,8 @@ from hosting.engine.turns import Answer, Create, Events, Fail, Output, Tick, Tur
 from hosting.evaluator import group_commit, interpreters, wakeups
 from hosting.evaluator.call_executor import Calls
 from hosting.evaluator.checkpointer import Checkpointer
-from hosting.evaluator.closing import close_all, let_go
 from hosting.evaluator.creating import How, create_now, declare
-from hosting.evaluator.disposing import dispose
+from hosting.evaluator.disposing import dispose, forget
 from hosting.evaluator.fair_lock import Turnstile
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.host_clock import HostClock
@@ -45,6 +44,7 @@ from hosting.evaluator.reentrancy import Inside, Outside
 from hosting.evaluator.restarting import begin_declared, follow, follow_late, restart
 from hosting.evaluator.serial_executor import Lend, Worker, lenders
 from hosting.evaluator.sidecars import Companions
+from hosting.evaluator.source_definitions import SourceDefinitions
 from hosting.reports.growth import Growth
 from hosting.reports.incidents import Incidents
 from hosting.reports.reporter import Reporter

@@ -19,7 +19,6 @@ from checkpoint.format.codec import decode
 from checkpoint.store import Recovered
 from hosting.edges.late_partitions import decide
 from hosting.edges.renamed import renamed_partitions, renamed_sources
-from hosting.edges.sinks_ahead import had_by
 from hosting.engine import unloadable
 from hosting.engine.snapshot import load
 from hosting.engine.turns import Appear, Create, Output, Turn
@@ -28,6 +27,7 @@ from hosting.evaluator import interpreters, unloaded
 from hosting.evaluator.creating import declare_again
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.late_ends import LateEnds
+from hosting.evaluator.sinks_ahead import had_by
 from hosting.evaluator.undeclared import check_stored_names, tell_undeclared
 from hosting.repair import lost
 from hosting.reports.partition_store import RESTORE_GROUP

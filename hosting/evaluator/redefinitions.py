@@ -1,6 +1,6 @@
 """Names that get another meaning while queries run: told, with what it means for a start behind a kill.
 
-Of a source's functions the same is told (`hosting/edges/source_definitions.py` has what becomes of them).
+Of a source's functions the same is told (`hosting/evaluator/source_definitions.py` has what becomes of them).
 
 Python looks a global up when a function runs. So a helper whose cell is run again is called by running queries at once,
 while the store has the code of their `create`: behind a kill a replay may give something else. Names that are bound

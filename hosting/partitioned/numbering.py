@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hosting.edges.source_positions import refusal
+from hosting.evaluator.source_positions import refusal
 from hosting.partitioned.past import Past
 from hosting.partitioned.sections import Section
 from hosting.sources.numbering import reading_of, renumbered_since

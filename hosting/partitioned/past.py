@@ -15,8 +15,8 @@ from typing import Any
 from checkpoint.format.codec import decode
 from checkpoint.offsets.store import Committed
 from checkpoint.store import StoreReader
-from hosting.edges.source_definitions import READ
 from hosting.evaluator import group_commit as journaling
+from hosting.evaluator.source_definitions import READ
 from hosting.partitioned.keys import WHOLE, Key, lease_over, section_of, sources_in
 from hosting.partitioned.places import PartitionStores
 from hosting.partitioned.words import Partition

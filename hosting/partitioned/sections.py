@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 from checkpoint.offsets.store import Committed
 from checkpoint.store import Store
 from hosting.app import App, Declared, DeclaredSink, made_source, sink_at
+from hosting.edges.closing import let_go
 from hosting.edges.positions import Point
 from hosting.edges.sink_writer import checked_policy, tamed
 from hosting.edges.start_positions import Start
 from hosting.engine.cycles import made_of, refuse_cycle
 from hosting.engine.lineage import check_partitions
-from hosting.evaluator.closing import let_go
 from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.serial_executor import Lend
 from hosting.partitioned.guarded import Guarded, RefusedSink

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from hosting.evaluator.closing import close_all
+from hosting.edges.closing import close_all
 from hosting.sources.polling import Pace
 from reliable_rx.reliable import Reader, Source, Waking
 

@@ -14,7 +14,7 @@ from checkpoint.format.codec import encode
 from checkpoint.format.salvage import salvage
 from checkpoint.sealed_log.journal import Journal
 from checkpoint.sealed_log.log import Log
-from hosting.edges.sinks_ahead import Had, may_have_given, passed_over
+from hosting.evaluator.sinks_ahead import Had, may_have_given, passed_over
 from hosting.evaluator.unloaded import fill
 from hosting.sources.pushed import LOST, PushedStream
 from reliable_rx.errors import CheckpointRefused

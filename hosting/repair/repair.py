@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from checkpoint.sqlite.rescue import told_of_positions
-from hosting.edges.sinks_ahead import Sinks, hear, lose_newest, positions
-from hosting.edges.source_positions import OTHER_RECORDS
 from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.group_commit import PassesOver
+from hosting.evaluator.sinks_ahead import Sinks, hear, lose_newest, positions
+from hosting.evaluator.source_positions import OTHER_RECORDS
 from hosting.repair.lost import check_pushed, fill_pushed, ids_further, use_up_unknown
 from hosting.repair.lost_outputs import StoredOutputs
 from reliable_rx.errors import CheckpointRefused, NondeterminismDetected, StoreOwned, StoreUnavailable, described

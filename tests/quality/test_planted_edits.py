@@ -17,7 +17,7 @@ import test_source_numbering
 from planted_checks import Plants
 
 import hosting.evaluator.restarting
-from hosting.edges.source_definitions import SourceDefinitions
+from hosting.evaluator.source_definitions import SourceDefinitions
 from reliable_rx.runtime import merging, settings
 
 Place = Callable[[], Path]

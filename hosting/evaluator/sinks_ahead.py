@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from checkpoint.format.salvage import Unreadable
+from hosting.edges.closing import let_go
 from hosting.engine.turns import Output
-from hosting.evaluator.closing import let_go
 from hosting.reports.store_commands import command_on
 from hosting.sinks.origins import claim
 from reliable_rx.errors import PositionUnavailable

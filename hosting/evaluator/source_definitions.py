@@ -21,10 +21,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from hosting.edges.source_positions import SourcePositions, named
 from hosting.engine.watched_names import WatchedNames
 from hosting.evaluator.interpreters import shown
 from hosting.evaluator.redefinitions import REDEFINED
+from hosting.evaluator.source_positions import SourcePositions, named
 from hosting.reports.store_commands import or_repair_it
 from hosting.sources.definition import definition_of
 from hosting.sources.fingerprint import Difference, Fingerprint, Versions, differing

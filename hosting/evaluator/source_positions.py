@@ -20,8 +20,8 @@ from reliable_rx.functions.reach import plain_function
 from reliable_rx.reliable import Source
 
 if TYPE_CHECKING:
-    from hosting.edges.source_definitions import SourceDefinitions
     from hosting.evaluator.evaluator import QueryEvaluator
+    from hosting.evaluator.source_definitions import SourceDefinitions
 
 LOG = logging.getLogger("reliable_rx")
 OTHER_RECORDS = "where these are other records now, some are never read, and some come twice"
