@@ -78,10 +78,10 @@ def state_fields(kind: Any) -> tuple[str, ...]:
 
 def state_saver(op: Any) -> Callable[[Any], tuple[Any, ...]]:
     """Return the function from a state to the tuple of its fields."""
-    names = state_fields(type(op))
-    if len(names) > 1:
-        return attrgetter(*names)
-    get = attrgetter(names[0])
+    first, *more = state_fields(type(op))
+    if more:
+        return attrgetter(first, *more)
+    get = attrgetter(first)
     return lambda state: (get(state),)
 
 
