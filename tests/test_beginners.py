@@ -67,6 +67,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('create(n.pipe(ops.timeout(datetime(2020, 1, 1))))', REFUSED, "time zone tzinfo"),
     ("create(n.pipe(ops.map(5)))", REFUSED, "query 'q' /map mapper must be a function got 5"),
     ('app.query("q", n.pipe(ops.map(5)))', REFUSED, "query 'q' map cannot work mapper must be a function got 5"),
+    ('create(n.where_key("sku", "a"))', REFUSED, "query 'q' /where_key key_mapper must be a function got 'sku'"),
     ('app.query("q", n.pipe(ops.debounce("2s")))', REFUSED, "debounce duetime number of seconds timedelta '2s'"),
     ('app.query("q", n.pipe(ops.map(ask)).merge(n))', REFUSED, "map async function map_async"),
     ("create(n.pipe(ops.filter(None)))", REFUSED, "/filter predicate must be a function got None"),

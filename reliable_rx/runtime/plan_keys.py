@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from math import copysign
 from operator import attrgetter
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 from reliable_rx.class_of import ids_of
 from reliable_rx.functions.shared_parts import shared_anywhere
@@ -63,7 +63,7 @@ def structure(node: Node, keys: list[Any] | None, sources: list[str], hubs: dict
                 continue
         if kind is SourceLeaf:
             sources.append(op.source)  # type: ignore[attr-defined]
-        elif kind is WhereKey and keys is not None and is_plain_source(inputs[0]):
+        elif kind is WhereKey and keys is not None and is_address(op, inputs[0]):
             keys.append(op.key)  # type: ignore[attr-defined]
             sources.append(inputs[0].op.source)  # type: ignore[attr-defined]
             found += ("keyed", sources[-1], parameter(op.key_mapper))  # type: ignore[attr-defined]
@@ -91,18 +91,20 @@ def reader_of(op: Operator) -> Callable[[Any], tuple[Any, ...]]:
     return reader
 
 
-def is_plain_source(node: Node) -> bool:
-    return type(node.op) is SourceLeaf and node.op.key_mapper is None
+def is_address(op: Operator, read: Node) -> bool:
+    """Whether *op* is a `where_key` that stands directly behind a source; one that cannot work stays where it is."""
+    is_plain = type(read.op) is SourceLeaf and read.op.key_mapper is None
+    return is_plain and isinstance(op, WhereKey) and callable(op.key_mapper)
 
 
 def lifted(node: Node) -> Node:
     """Return the plan as it is shared: with `where_key` behind the source moved into the source."""
 
     def lift(at: Node) -> Node | None:
-        if not isinstance(at.op, WhereKey) or not is_plain_source(at.inputs[0]):
+        if not at.inputs or not is_address(at.op, at.inputs[0]):
             return None
-        source: SourceLeaf = at.inputs[0].op  # type: ignore[assignment]
-        return Node(SourceLeaf(source.source, at.op.key_mapper))
+        op, source = cast(WhereKey, at.op), cast(SourceLeaf, at.inputs[0].op)
+        return Node(SourceLeaf(source.source, op.key_mapper))
 
     return rebuilt(node, lift)
 
