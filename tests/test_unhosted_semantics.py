@@ -17,11 +17,13 @@ from reactivex.subject import Subject
 import reliable_rx as rx
 from reliable_rx import operators as ops
 from reliable_rx.errors import QueryRefused
+from reliable_rx.operators import time_gates, time_windows, timestamps, timing
 
 WORLDS = {"reactivex": (plain_ops, reactivex), "reliable_rx": (ops, rx)}
+ROOMS_OF_TIME = (time_gates, time_windows, timestamps, timing)
 TIMED = {
     "timer", "interval", "generate_with_relative_time", "from_marbles", "cold", "later",
-    *[name for name in ops.__all__ if ".operators.tim" in getattr(ops, name).__module__],
+    *[name for name in ops.__all__ if getattr(ops, name).__module__ in {room.__name__ for room in ROOMS_OF_TIME}],
 }  # fmt: skip
 
 
