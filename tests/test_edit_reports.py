@@ -67,8 +67,9 @@ class EditedRun(HostedRun):
 
 
 def stateful(instance: Any) -> set[str]:
-    """Return the paths of all operators in *instance*, and inside it, that have a state now."""
+    """Return the paths of all operators in *instance*, and inside it, that have a state or wait for a timer now."""
     found = {node.path for node in instance.plan.slots if instance.states[node.slot] is not None}
+    found |= {instance.plan.nodes[index].path for index, tags in (instance.timers or {}).items() if tags}
     return found.union(*(stateful(child) for child in inside(instance)))
 
 
@@ -93,6 +94,34 @@ def check_edits(name: str, edit: str) -> None:
     assert same or edited.told or name in NOT_TOLD
     if edit == "a function" or "shared" not in name:
         assert same and not edited.told, [str(report) for report in edited.reports]
+
+
+class TakenOutRun(EditedRun):
+    """A run whose query is edited into its bare first source behind one of its turns."""
+
+    def __init__(self, build: Any, sources: int, *, behind: int) -> None:
+        super().__init__(build, sources, edit=None)
+        self.behind = behind
+
+    def take(self, turn: Any) -> None:
+        super().take(turn)
+        self.behind -= 1
+        query = self.engine.standing["query"]
+        if self.behind == 0 and query.status == RUNNING:
+            before = stateful(query)
+            super().take(self.engine.creation("query", rx.source("s0"), time=self.engine.clock))
+            report = self.engine.reports["query"]
+            told = (*report.dropped, *report.fresh)
+            untold = {path for path in before if not f"{path}/".startswith(tuple(f"{each}/" for each in told))}
+            assert not untold, f"{untold} were given up, and the report does not say so: {report}"
+
+
+@pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=8))
+def test_what_an_edit_gives_up_is_named(name: str) -> None:
+    """What had a state or waited for a timer, or what it was inside of, is in the report of an edit to the bare source."""
+    case = CASES[name]
+    for behind in (2, 4, 7):
+        TakenOutRun(case.build, case.sources, behind=behind).play()
 
 
 def engine_of(query: Any, *sources: str) -> QueryEngine:

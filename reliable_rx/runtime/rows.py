@@ -254,6 +254,7 @@ class Loader:
         if self.tells:
             slots = zip(instance.plan.slots, row[2], strict=True)
             self.report.kept += [node.path for node, values in slots if values is not None]
+            self.report.kept += {instance.plan.nodes[timer[0]].path for timer in row[3]}
 
     def _merge(self, instance: Instance, fitted: Fitted, kept: Sequence[PlanNode]) -> None:
         """Start *instance* afresh, then put back what its paths still know."""
@@ -285,11 +286,16 @@ class Loader:
             self._keep(instance, node, active >> place & 1, saved[place], values)
             if detached >> place & 1 and instance.active & node.bit:
                 instance.detached |= node.bit
-            replace_timers(instance, node, [t[1:] for t in timers if t[0] == place])
+            due = [t[1:] for t in timers if t[0] == place]
+            self.report.kept += [node.path] if due and instance.active & node.bit else []
+            replace_timers(instance, node, due)
         paths = {node.path for node in instance.plan.nodes if node.slot >= 0}
         for place, values in zip(slots, states, strict=False):
             if saved[place][0] not in paths:
                 self._drop(saved[place][0].lstrip(GONE), values)
+        waited = {saved[timer[0]][0] for timer in timers if timer[0] not in slots}
+        for path in sorted(waited.difference(node.path for node in instance.plan.nodes)):
+            self._drop(path.lstrip(GONE), None)
 
     def _begin_anew(self, instance: Instance, node: PlanNode, started: int) -> None:
         """Let *node* begin as over inputs that begin now; those that had ended have *started* and do not run."""
