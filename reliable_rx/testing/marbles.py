@@ -12,6 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from reliable_rx.errors import type_of
+from reliable_rx.shown import bounded_repr
+
+SHOWN_MAX = 2000
 NEXT, ERROR, COMPLETED, RAISED = "N", "E", "C", "R"
 """What a recorded notification is; RAISED is an exception that came out of the query instead of going through it."""
 
@@ -24,7 +28,11 @@ class Timed(NamedTuple):
     value: Any = None
 
     def __str__(self) -> str:
-        what = {NEXT: repr(self.value), COMPLETED: "|", ERROR: f"#{self.value!r}", RAISED: f"raised {self.value!r}"}
+        try:
+            value = bounded_repr(self.value, SHOWN_MAX)
+        except (Exception, KeyboardInterrupt) as error:  # of a value that is drawn to be nasty
+            value = f"<cannot be shown: {type_of(error)}>"
+        what = {NEXT: value, COMPLETED: "|", ERROR: f"#{value}", RAISED: f"raised {value}"}
         return f"{what[self.kind]} @ {self.time_s:g}"
 
 

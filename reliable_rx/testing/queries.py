@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reliable_rx.errors import NondeterminismDetected, text_of, type_of
+from reliable_rx.testing import hostile
 from reliable_rx.testing.hosted import HostedRun
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, Timed
 from reliable_rx.testing.needed import need_hypothesis
@@ -187,8 +188,10 @@ def check_query(
 
     *build* is ``build(ops, rx, *sources)`` or a Hypothesis strategy for such functions; events, crashes and
       checkpoints are drawn by Hypothesis as well. Values, their order, their times and the end must be equal, and
-      every replayed turn must emit what it did the first time. *reference* is what runs on plain `reactivex` if
-      *build* uses what it does not have. Every run has other examples, unless *fresh* is False.
+      every replayed turn must emit what it did the first time. Without *values* they are integers from 0 to 5, and in
+      every fourth example others among them that a query may meet: None, NaN, texts, what cannot be compared or hashed
+      (`reliable_rx.testing.hostile`); where these raise, any error counts. *reference* is what runs
+      on plain `reactivex` if *build* uses what it does not have. Every run has other examples, unless *fresh* is False.
 
     >>> check_query(lambda ops, rx, s: s.pipe(ops.scan(lambda a, x: a + x), ops.debounce(1.5)), examples=10)
 
@@ -199,15 +202,20 @@ def check_query(
     from hypothesis import strategies as st
 
     builds = st.just(build) if callable(build) else build
-    inputs = timed_streams(sources, st.integers(0, 5) if values is None else values, events_max, gaps_s)
+    usual = timed_streams(sources, st.integers(0, 5) if values is None else values, events_max, gaps_s)
+    nasty = timed_streams(sources, st.integers(0, 5) | hostile.met(), events_max, gaps_s)
+    kinds = st.just(False) if values is not None else st.sampled_from((False, False, False, True))
+    inputs = kinds.flatmap(lambda is_nasty: st.tuples(nasty if is_nasty else usual, st.just(not is_nasty)))
 
     @settings(
         max_examples=examples, deadline=None, print_blob=True, derandomize=not fresh,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(builds, inputs, scripts(), st.integers(0, 7))
-    def equal(build: Build, streams: Streams, script: Script, turn: int) -> None:
-        check_run(build, streams, (script, *phrases(turn)), reference=reference, horizon_s=horizon_s)
+    def equal(build: Build, given: tuple[Streams, bool], script: Script, turn: int) -> None:
+        streams, wording = given
+        scripts = (script, *phrases(turn))
+        check_run(build, streams, scripts, reference=reference, horizon_s=horizon_s, wording=wording)
 
     equal()
 
@@ -219,14 +227,19 @@ def check_run(
     *,
     reference: Build | None = None,
     horizon_s: float = 30.0,
+    wording: bool = True,
 ) -> None:
-    """Compare one run with plain `reactivex`: un-hosted, rebuilt, hosted, and crashed as each script says."""
+    """Compare one run with plain `reactivex`: un-hosted, rebuilt, hosted, and crashed as each script says.
+
+    Without *wording* one error counts as another.
+    """
     until_s = max((each.time_s for stream in streams for each in stream), default=0.0) + horizon_s
     expected = run_plain(reference or build, streams, until_s)
     for script in scripts:
-        compare(f"stored and crashed by {script}", streams, expected, run_stored(build, streams, until_s, script))
+        stored = run_stored(build, streams, until_s, script)
+        compare(f"stored and crashed by {script}", streams, expected, stored, wording=wording)
     for name, runner in RUNNERS.items():
-        compare(name, streams, expected, runner(build, streams, until_s))
+        compare(name, streams, expected, runner(build, streams, until_s), wording=wording)
 
 
 def phrases(turn: int) -> list[Script]:

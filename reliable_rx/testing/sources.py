@@ -11,29 +11,39 @@ from collections.abc import Callable, Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from reliable_rx.errors import PositionUnavailable, SourceFailed
+from reliable_rx.class_of import is_a
+from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed
 from reliable_rx.reliable import Batch, Bounded, Findable, Listed, Reader, Rejected, Source
+from reliable_rx.testing import hostile
 
 Notification = tuple[int, Any]
 Events = list[Notification]
 EMPTY_FETCHES_MAX = 100
 FOUND_MAX = 20
+HELD_MAX = 10
 COMING_S = 30.0
 COMING_POLL_S = 0.001
 
 
 def check_source(
-    make: Callable[[], Source], *, finite: bool = True, events_max: int = 10_000, positions_max: int = 50
+    make: Callable[[], Source],
+    *,
+    finite: bool = True,
+    events_max: int = 10_000,
+    positions_max: int = 50,
+    holding: Callable[[Sequence[Any]], Source] | None = None,
 ) -> None:
     """Check that the sources which *make* returns keep the promises of `Source` and `Reader`.
 
     Each call of *make* stands for a new process over the same data. A source that is not *finite* is read up to
     *events_max* events of each partition. At most *positions_max* positions of a partition are opened again. A source
     that lists, bounds or finds (`Listed`, `Bounded`, `Findable`) is held to that too. Ids that hold nothing, or a
-    record that cannot be read, must be the same each time.
+    record that cannot be read, must be the same each time. *holding* makes a source of one partition with the values
+    that it is given: it is given each nasty one of `reliable_rx.testing.hostile` between two others, and has to give it
+    as it is, to reject that record, or to refuse or fail by an error of this library.
 
     >>> from hosting.sources import ListSource
-    >>> check_source(lambda: ListSource(["a", "b", "c"]))
+    >>> check_source(lambda: ListSource(["a", "b", "c"]), holding=ListSource)
 
     *Raises* `AssertionError` naming the broken promise.
     """
@@ -55,6 +65,33 @@ def check_source(
         if finite:
             _check_beyond(make(), name, _end(whole[name]))
     _check_independence(make(), whole)
+    for each in hostile.VALUES if holding else ():
+        _check_holding(holding, each)
+
+
+def _check_holding(holding: Callable[[Sequence[Any]], Source], nasty: hostile.Hostile) -> None:
+    """Check what becomes of a *nasty* value between two others."""
+    value = nasty.make()
+    try:
+        source = holding([1, value, 2])
+        [name] = source.partitions()
+        events = _read_all(source, name, 0, True, HELD_MAX)
+    except ReliableRxError:
+        return
+    for at, expected in enumerate((1, value, 2)):
+        found = [each for position, each in events if position == at]
+        if not found and at:
+            return  # it has failed there
+        _claim(len(found) == 1, f"{nasty.name}: what stands before it is given, not {len(found)} events at {at}")
+        if at != 1 or not is_a(found[0], Rejected):
+            same = found[0] is expected or _shown(found[0]) == _shown(expected)
+            _claim(same, f"{nasty.name}: the value at {at} is given as it is")
+
+
+def _shown(value: Any) -> bytes:
+    from checkpoint.format.plain import shown
+
+    return shown(value)
 
 
 def _read_all(source: Source, partition: str, at: int, finite: bool, events_max: int) -> Events:
