@@ -118,7 +118,7 @@ class TakenOutRun(EditedRun):
 
 @pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=8))
 def test_what_an_edit_gives_up_is_named(name: str) -> None:
-    """What had a state or waited for a timer, or what that was inside of, is in the report of an edit that takes it out."""
+    """What had a state or waited for a timer, or what that was inside of, is told when an edit takes it out."""
     case = CASES[name]
     for behind in (2, 4, 7):
         TakenOutRun(case.build, case.sources, behind=behind).play()

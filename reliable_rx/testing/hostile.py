@@ -326,9 +326,6 @@ RECORDS: tuple[bytes, ...] = (
 
 # -- strategies
 
-UNMET = frozenset(("interrupts when compared", "never shown"))
-"""Values in which what is no `Exception` is raised: `reactivex` lets that pass through everything."""
-
 
 def values(*kinds: str) -> SearchStrategy[Any]:
     """Return a strategy for hostile values, of all *kinds* if none is given, alone and within others.
@@ -347,11 +344,6 @@ def values(*kinds: str) -> SearchStrategy[Any]:
         st.dictionaries(st.text(max_size=3), single, max_size=2),
         st.builds(SimpleNamespace, inside=single),
     )
-
-
-def met() -> SearchStrategy[Any]:
-    """Return a strategy for storable values that plain `reactivex` can be given: no code of theirs ends a process."""
-    return _made(tuple(each for each in VALUES if each.name not in UNMET), (STORABLE,))
 
 
 def errors() -> SearchStrategy[BaseException]:

@@ -65,8 +65,9 @@ def check_source(
         if finite:
             _check_beyond(make(), name, _end(whole[name]))
     _check_independence(make(), whole)
-    for each in hostile.VALUES if holding else ():
-        _check_holding(holding, each)
+    if holding is not None:
+        for each in hostile.VALUES:
+            _check_holding(holding, each)
 
 
 def _check_holding(holding: Callable[[Sequence[Any]], Source], nasty: hostile.Hostile) -> None:
