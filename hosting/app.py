@@ -16,7 +16,7 @@ from checkpoint.store import Store
 from hosting.admission.arguments import check_new, check_options, check_sink, check_source
 from hosting.edges.retention import Retention
 from hosting.edges.sink_writer import checked_policy
-from hosting.engine.admission import check_arguments, check_how, no_query
+from hosting.engine.admission import check_declared, check_how, no_query
 from hosting.engine.blame import blamed
 from hosting.engine.cycles import there_are
 from hosting.evaluator.evaluator import QueryEvaluator
@@ -204,7 +204,7 @@ class App:
         if not isinstance(query, rx.Query):
             raise QueryRefused(no_query(name, query), path="/")
         check_how(name, policy, limits)
-        check_arguments(name, query)
+        check_declared(name, query)
         self.queries[name] = Declared(query, policy, limits, clock, scope)
         return rx.source(name)
 

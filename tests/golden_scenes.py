@@ -372,22 +372,11 @@ def counted_tokens() -> Iterator[None]:
 
 
 def rows_of(blobs: Sequence[bytes]) -> list[str]:
-    """Say what a checkpoint holds, one line a row: what is kept, and not what the operators that keep it were given."""
+    """Say what a checkpoint holds, one line a row."""
     head, chunks = unsealed(blobs)
     rows = read_records(chunks, Loader({}))
-    lines = [
-        f"{canonical(name)}: {canonical(kept(row))}" for name, row in sorted(rows.items(), key=lambda r: repr(r[0]))
-    ]
+    lines = [f"{canonical(name)}: {canonical(row)}" for name, row in sorted(rows.items(), key=lambda r: repr(r[0]))]
     return [f"header: {canonical(head['engine'])}", *lines]
-
-
-def kept(row: Any) -> Any:
-    """Return what is stored as it was before rows had a sixth part."""
-    if type(row) is not tuple:
-        return row
-    if len(row) == 6 and type(row[0]) is type(row[1]) is int and type(row[2]) is list and type(row[5]) is tuple:
-        row = row[:5]
-    return tuple([list(map(kept, each)) if type(each) is list else kept(each) for each in row])
 
 
 def canonical(value: Any) -> str:

@@ -69,6 +69,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('app.query("q", n.pipe(ops.map(5)))', REFUSED, "query 'q' map cannot work mapper must be a function got 5"),
     ('create(n.where_key("sku", "a"))', REFUSED, "query 'q' /where_key key_mapper must be a function got 'sku'"),
     ('app.query("q", n.pipe(ops.debounce("2s")))', REFUSED, "debounce duetime number of seconds timedelta '2s'"),
+    ('app.query("q", n.group_by(len))', REFUSED, "query 'q' /group_by emits groups flat_map(lambda group"),
     ('app.query("q", n.pipe(ops.map(ask)).merge(n))', REFUSED, "map async function map_async"),
     ("create(n.pipe(ops.filter(None)))", REFUSED, "/filter predicate must be a function got None"),
     ('create(n.pipe(ops.scan("+")))', REFUSED, "/scan accumulator must be a function got '+'"),

@@ -576,6 +576,14 @@ HANDED_ON: dict[str, Body] = {
     "share": lambda s: s.share(),
     "merge": lambda s: s.merge(rx.empty()),
     "delay": lambda s: s.delay(0.0),
+    "take": lambda s: s.take(1000),
+    "take_while": lambda s: s.take_while(lambda g: True),
+    "take_until": lambda s: s.take_until(rx.never()),
+    "take_with_time": lambda s: s.take_with_time(1e6),
+    "timeout": lambda s: s.timeout(1e6),
+    "slice": lambda s: s.slice(0, 1000),
+    "do_action, take": lambda s: s.do_action(lambda g: None).take(1000),
+    "timeout, take_until": lambda s: s.timeout(1e6).take_until(rx.never()),
 }
 """What hands on all groups, and has not had enough of any when it is taken out or put in."""
 ONE_AT_A_TIME: dict[str, Body] = {
@@ -583,6 +591,7 @@ ONE_AT_A_TIME: dict[str, Body] = {
     "concat_map": lambda s: s.concat_map(total),
     "merge": lambda s: s.map(total).merge(max_concurrent=1),
     "exclusive": lambda s: s.map(total).exclusive(),
+    "flat_map, which has enough": lambda s: s.flat_map(lambda g: g.take(1)),
 }
 
 

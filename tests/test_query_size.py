@@ -152,10 +152,15 @@ def test_what_is_too_large_is_refused_when_it_is_created(what: str) -> None:
         assert evaluator.queries() == []
     app = App()
     app.source("n", ListSource([1]))
-    app.query("q", query)
-    for look in (query.explain, lambda: sections_of(app)):
+    if what != "in a group":
+        with pytest.raises(QueryRefused, match=r"query 'q'.* are the most"):
+            app.query("q", query)
+    else:  # a declaration calls no selector
+        app.query("q", query)
         with pytest.raises(QueryRefused, match="are the most"):
-            look()
+            sections_of(app)
+    with pytest.raises(QueryRefused, match="are the most"):
+        query.explain()
     running.close()
 
 

@@ -23,7 +23,7 @@ import cloudpickle.cloudpickle as dynamic
 
 from checkpoint.format import stored_errors
 from checkpoint.format.held_objects import bare
-from checkpoint.format.named_fields import reducer_of
+from checkpoint.format.plain_objects import reducer_for
 from reliable_rx.class_of import is_a, module_of, qualname_of
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.functions.replaced_classes import goes_over
@@ -114,7 +114,7 @@ def unlocked(held: cached_property[Any]) -> Any:
     return cached_property, (held.func,), {name: each for name, each in vars(held).items() if name != "lock"}
 
 
-_by_names = lru_cache(maxsize=1000)(reducer_of)
+_by_names = lru_cache(maxsize=1000)(reducer_for)
 
 
 def by_names(kind: type) -> Any:

@@ -34,8 +34,8 @@ from checkpoint.format import stored_errors
 from checkpoint.format.code import encode_code
 from checkpoint.format.held_objects import bare
 from checkpoint.format.met_classes import MET
-from checkpoint.format.named_fields import reducer_of
 from checkpoint.format.plain import shown
+from checkpoint.format.plain_objects import reducer_for
 from checkpoint.format.salvage import Unreadable, salvage
 from checkpoint.format.shared_parts import CONTAINERS, MANY, PLAIN, STREAMED_MIN, NotPlain, digest_of_parts, shape_of
 from reliable_rx.interrupts import let_through
@@ -68,7 +68,7 @@ class _Reducers(dict[type, Reducer]):
         elif reducer is None and issubclass(kind, type):
             raise KeyError(kind)  # a class goes by its name
         elif reducer is None:
-            reducer = reducer_of(kind)
+            reducer = reducer_for(kind)
         MET.meet(kind)
         if len(self) > _CLASSES_MAX:  # classes that are made at run time must go some day
             self.clear()

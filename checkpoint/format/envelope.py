@@ -17,7 +17,7 @@ from typing import NoReturn
 from reliable_rx.errors import CheckpointRefused
 
 MAGIC = b"RRX\x1a"
-FORMAT = 3
+FORMAT = 4
 CODEC_PICKLE5 = 1
 NOT_READ = f"which this version no longer reads (it reads {FORMAT}): use the version that made it, or begin anew"
 """What is said of an older format."""
@@ -117,17 +117,22 @@ def other_key(data: bytes, *, keys: KeyRing, kind: str, owner: str, generation: 
     return key_id if keys.find(key_id) is None and data[:start] == head else None
 
 
+def check_version(data: bytes, where: str) -> None:
+    """*Raises* `CheckpointRefused` for an envelope of another format, which is not damaged."""
+    version = data[len(MAGIC)] if data[: len(MAGIC)] == MAGIC and len(data) > len(MAGIC) else FORMAT
+    if version > FORMAT:
+        _refuse(where, f"it has the newer format {version}, this version reads format {FORMAT}; upgrade reliable_rx")
+    if version < FORMAT:
+        _refuse(where, f"it has the older format {version}, {NOT_READ}")
+
+
 def _check_shape(data: bytes, where: str) -> tuple[bytes, int]:
     """Check what can be checked without a key; return the key's id and where the payload starts."""
     if len(data) < len(MAGIC) + 1:
         _refuse(where, f"it is torn: of its bytes {len(data)} are left")
     if data[: len(MAGIC)] != MAGIC:
         _refuse(where, "it is not an envelope of reliable_rx")
-    version = data[len(MAGIC)]
-    if version > FORMAT:
-        _refuse(where, f"it has the newer format {version}, this version reads format {FORMAT}; upgrade reliable_rx")
-    if version < FORMAT:
-        _refuse(where, f"it has the older format {version}, {NOT_READ}")
+    check_version(data, where)
     if len(data) < _HEADER.size:
         _refuse(where, f"it is torn: of its bytes {len(data)} are left")
     _, _, codec, kind_bytes, owner_bytes, key_id, _, _, length = _HEADER.unpack_from(data)

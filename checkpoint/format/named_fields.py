@@ -21,14 +21,17 @@ from copyreg import __newobj__  # type: ignore[attr-defined]
 from enum import Enum
 from functools import lru_cache, partial
 from operator import attrgetter
+from types import MemberDescriptorType
 from typing import Any, NamedTuple
 
 from checkpoint.format.named_members import FieldsDiffer, member_reducer
-from reliable_rx.class_of import module_of, name_of
+from reliable_rx.class_of import module_of, name_of, qualname_of
 from reliable_rx.functions.imports import INSTALLED
 
 RENAMED = "__renamed_fields__"
 """What a class has to say which fields were stored under other names: ``{"old": "new"}``."""
+HEAP_TYPE = 1 << 9
+"""The flag of classes that are made by a statement, and not with the interpreter."""
 STDLIB = sysconfig.get_path("stdlib")
 _NAMED = namedtuple("_NAMED", "a")
 _OPEN = dataclasses.make_dataclass("_OPEN", ["a"])
@@ -54,21 +57,21 @@ def reducer_of(kind: Any) -> Callable[[Any], Any] | None:
     if kind in copyreg.dispatch_table:
         return None
     if issubclass(kind, Enum):
-        by_name = _plain(kind, "__reduce_ex__", Enum) and not _is_pythons(kind)
+        by_name = is_usual(kind, "__reduce_ex__", Enum) and not _is_pythons(kind)
         return member_reducer(kind) if by_name else None
-    if not (_plain(kind, "__reduce_ex__", object) and _plain(kind, "__reduce__", object)):
+    if not (is_usual(kind, "__reduce_ex__", object) and is_usual(kind, "__reduce__", object)):
         return None
     if is_named_tuple(kind):
         return _open_tuple if kind.__dictoffset__ else _named_tuple
     names = tuple(each.name for each in dataclasses.fields(kind)) if hasattr(kind, "__dataclass_fields__") else ()
-    if not names or not _plain(kind, "__getnewargs__", _OPEN) or hasattr(kind, "__getnewargs_ex__"):
+    if not names or not is_usual(kind, "__getnewargs__", _OPEN) or hasattr(kind, "__getnewargs_ex__"):
         return None
-    if _plain(kind, "__getstate__", _SLOTS) and _plain(kind, "__setstate__", _SLOTS):
+    if is_usual(kind, "__getstate__", _SLOTS) and is_usual(kind, "__setstate__", _SLOTS):
         values = _values_of(names)
         if issubclass(kind, (list, dict)):
             return lambda value: _with_items(value, (names, values(value)))
         return lambda value: (__newobj__, (kind,), (names, values(value)), None, None, set_fields)
-    if _plain(kind, "__getstate__", _OPEN) and _plain(kind, "__setstate__", _OPEN):
+    if is_usual(kind, "__getstate__", _OPEN) and is_usual(kind, "__setstate__", _OPEN):
         return partial(_opened, names)
     return None
 
@@ -88,13 +91,13 @@ def is_named_tuple(kind: Any) -> bool:
     return (
         issubclass(kind, tuple)
         and type(getattr(kind, "_fields", None)) is tuple
-        and _plain(kind, "__getnewargs__", _NAMED)
+        and is_usual(kind, "__getnewargs__", _NAMED)
         and not hasattr(kind, "__getnewargs_ex__")
-        and _plain(kind, "__getstate__", object)
+        and is_usual(kind, "__getstate__", object)
     )
 
 
-def _plain(kind: type, name: str, usual: type) -> bool:
+def is_usual(kind: type, name: str, usual: type) -> bool:
     """Whether the method *name* of *kind* is that which the standard library has written."""
     found, ours = getattr(kind, name, None), getattr(usual, name, None)
     return found is ours or getattr(found, "__code__", None) is getattr(ours, "__code__", object)
@@ -132,6 +135,7 @@ def _opened(names: tuple[str, ...], value: Any) -> Any:
 
 def named(kind: Any, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     """Return a named tuple of *kind* as it is now from a stored one."""
+    check_class(kind)
     now = getattr(kind, "_fields", None)
     if now is None:
         raise FieldsDiffer(f"stored values of {name_of(kind)} are named tuples: make it one again")
@@ -146,11 +150,21 @@ def named(kind: Any, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
         raise FieldsDiffer(f"stored values of {name_of(kind)} cannot be made any more: {raised}") from raised
 
 
+def check_class(kind: Any) -> None:
+    """*Raises* `FieldsDiffer` if what goes by the name of a class is none today."""
+    if not isinstance(kind, type):
+        name = getattr(kind, "__qualname__", "")
+        what = f"a {qualname_of(type(kind))}" + (f" {name!r}" if type(name) is str and name else "")
+        raise FieldsDiffer(f"the name of a class of stored values is that of {what} today: make it one again")
+
+
 def set_fields(value: Any, state: tuple[tuple[str, ...], tuple[Any, ...]]) -> None:
     """Give *value*, which is new, the fields that a stored one had."""
     names, values = state
     kind: Any = type(value)
     known = fields_of(kind)
+    if not known.names:
+        check_built_on(kind, "")
     if known.names == names:
         for name, each in zip(names, values, strict=True):
             object.__setattr__(value, name, each)
@@ -165,27 +179,50 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
     """Do as pickle does with the state of a *value* whose attributes go by name, and give it what it lacks."""
     names, stored = state
     kind: Any = type(value)
-    attributes: dict[str, Any]
-    slots: dict[str, Any]
-    attributes, slots = ({**(each or {})} for each in (stored if type(stored) is tuple else (stored, None)))
+    attributes = attributes_in(stored)
     known = fields_of(kind)
-    if known.names and known.names != names:
+    if not known.names:
+        check_built_on(kind, "")
+    elif known.names != names:
         now = dict(zip(names, renamed(kind, names), strict=True))
-        attributes, slots = (  # what was no field is none now, whatever it is called
-            {now.get(name, name): it for name, it in each.items() if name in now or name not in known.names}
-            for each in (attributes, slots)
-        )
+        attributes = {  # what was no field is none now, whatever it is called
+            now.get(name, name): it for name, it in attributes.items() if name in now or name not in known.names
+        }
         names = tuple(now.values())
-        slots |= come_to(kind, names, {**attributes, **slots}, known)
+        attributes |= come_to(kind, names, attributes, known)
         for name in set(names).difference(known.names):
             attributes.pop(name, None)
-            slots.pop(name, None)
-    if hasattr(value, "__dict__"):
-        value.__dict__.update(attributes)
-    else:
-        slots |= attributes
-    for name, each in slots.items():
-        object.__setattr__(value, name, each)
+    put(value, attributes)
+
+
+def attributes_in(stored: Any) -> dict[str, Any]:
+    """Return what lay in the dict of an object, and in its slots, out of the state that pickle has of it."""
+    parts = stored if type(stored) is tuple else (stored,)
+    return {name: value for part in parts if isinstance(part, Mapping) for name, value in part.items()}
+
+
+def put(value: Any, attributes: Mapping[str, Any]) -> None:
+    """Give *value* attributes, each in a slot or in its dict, as its class has a place for it."""
+    kind: Any = type(value)
+    slots = slots_of(kind)
+    space: dict[str, Any] | None = getattr(value, "__dict__", None)
+    for name, each in attributes.items():
+        if name in slots:
+            object.__setattr__(value, name, each)
+        elif space is not None:
+            space[name] = each
+        else:
+            raise FieldsDiffer(
+                f"stored values of {name_of(kind)} have an attribute {name!r}, for which the class has no place: add "
+                f"it to its slots, or make the class what it was"
+            )
+
+
+@lru_cache(maxsize=1000)
+def slots_of(kind: Any) -> frozenset[str]:
+    """Return the names of the attributes that have a slot."""
+    found = (name for each in type.mro(kind) for name, it in vars(each).items() if type(it) is MemberDescriptorType)
+    return frozenset(found)
 
 
 def renamed(kind: Any, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -293,6 +330,29 @@ def fields_of(kind: Any) -> Fields:
     names = tuple(each.name for each in dataclasses.fields(kind))
     _check_not_exchanged(kind, names)
     return Fields(names, made)
+
+
+@lru_cache(maxsize=1000)
+def built_on(kind: Any) -> str:
+    """Name the builtin class that decides what objects of *kind* are; nothing for a plain `object`.
+
+    >>> class Row(dict): ...
+    >>> built_on(Row), built_on(Exception), built_on(object)
+    ('dict', 'Exception', '')
+    """
+    found = next(each for each in type.mro(kind) if not each.__flags__ & HEAP_TYPE)
+    return "" if found is object else qualname_of(found)
+
+
+def check_built_on(kind: Any, base: str) -> None:
+    """*Raises* `FieldsDiffer` if *kind* is built on something else than *base* today."""
+    now = built_on(kind)
+    if now != base:
+        was, today = (f"built on {each}" if each else "plain objects" for each in (base, now))
+        raise FieldsDiffer(
+            f"stored values of {name_of(kind)} are {was}, and it is {today.replace('objects', 'object')} today, so "
+            f"that they do not fit: make it what it was, or call the new one otherwise"
+        )
 
 
 def _always(value: Any) -> Callable[[], Any]:

@@ -25,8 +25,9 @@ import cloudpickle.cloudpickle as dynamic
 
 from checkpoint.format import stored_functions, stored_imports
 from checkpoint.format.code import Makers, _code, makers
-from checkpoint.format.named_fields import is_named_tuple, named, set_fields, set_state
+from checkpoint.format.named_fields import check_built_on, check_class, is_named_tuple, named, set_fields, set_state
 from checkpoint.format.named_members import FieldsDiffer, flags, member, of_value
+from checkpoint.format.plain_objects import set_attributes
 from reliable_rx.class_of import is_a, name_of, qualname_of
 from reliable_rx.errors import cut_middle, text_of
 from reliable_rx.interrupts import let_through
@@ -49,6 +50,11 @@ _PARTS_OF_CODE = {
 }
 _BY_NAME = (named, member, flags, of_value)
 """What makes a value whole, of its class and of names."""
+_BUILT_ON = frozenset((str, bytes, int, float, complex, tuple))
+"""What a class may be built on whose objects are made again from one of these."""
+UNHASHABLE = "unhashable type"
+_FILLING = (set_fields, set_state, set_attributes)
+"""What gives a new object what it had."""
 OTHER_CODE = "it holds code that is not loaded"
 _STOPS = (type, ModuleType, CodeType, Subject)
 _OF_PYTHON = frozenset(("builtins", "collections", "functools", "itertools", "operator", "types"))
@@ -171,7 +177,35 @@ def _why(error: BaseException) -> str:
 def _new(kind: Any, arguments: tuple[Any, ...]) -> Any:
     if not arguments and isinstance(kind, type) and (is_named_tuple(kind) or issubclass(kind, Enum)):
         raise FieldsDiffer(f"stored values of {name_of(kind)} were of a class of another kind: make it what it was")
-    return kind.__new__(kind, *arguments)
+    check_class(kind)
+    try:
+        return kind.__new__(kind, *arguments)
+    except Exception:
+        if len(arguments) == 1 and type(arguments[0]) in _BUILT_ON:
+            check_built_on(kind, type(arguments[0]).__name__)
+        raise
+
+
+def without_hash(what: str) -> FieldsDiffer:
+    """Say that stored values cannot be keys any more, since their class has no hash today."""
+    return FieldsDiffer(
+        f"stored values are keys by which others are found, and that cannot be any more ({what}): give the class its "
+        f"hash again (frozen=True or eq=False in a dataclass, or a `__hash__`)"
+    )
+
+
+def findable(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return *key* with what stands for those of its parts that have no hash today."""
+    return tuple(map(_findable, key))
+
+
+def _findable(part: Any) -> Any:
+    try:
+        hash(part)
+    except BaseException as error:
+        let_through(error)
+        return Unreadable(qualname_of(type(part)), _why(without_hash(text_of(error))), part)
+    return part
 
 
 def is_lost(value: Any) -> bool:
@@ -240,7 +274,7 @@ class _Salvager(_Base):  # type: ignore[misc]
 
     def load_reduce(self) -> None:
         arguments, function = self.stack.pop(), self.stack[-1]
-        if any(function is each for each in (*_BY_NAME, set_fields, set_state)):
+        if any(function is each for each in (*_BY_NAME, *_FILLING)):
             self.load_fields(function, arguments)
         else:
             self.stack[-1] = self.make(function, arguments, lambda: function(*arguments))
@@ -258,7 +292,7 @@ class _Salvager(_Base):  # type: ignore[misc]
         except BaseException as error:
             let_through(error)
             if function in _BY_NAME:
-                self.stack[-1] = self.lose(qualname_of(first), _why(error), arguments[1:])
+                self.stack[-1] = self.lose(_named(first), _why(error), arguments[1:])
                 return
             self.stack.pop()
             self.replace(error)
@@ -288,8 +322,11 @@ class _Salvager(_Base):  # type: ignore[misc]
             self.memo[place] = lost
 
 
-def _filling(usual: _Step, parts: int) -> _Step:
-    """Guard a step that puts the last *parts* values (0: all behind the mark) into the object below them."""
+def _filling(usual: _Step, parts: int, kinds: tuple[type, ...]) -> _Step:
+    """Guard a step that puts the last *parts* values (0: all behind the mark) into the object below them.
+
+    They are items of something of *kinds*; of none: attributes.
+    """
 
     def load(reader: _Salvager) -> None:
         target = reader.stack[-1 - parts] if parts else reader.metastack[-1][-1]
@@ -302,16 +339,27 @@ def _filling(usual: _Step, parts: int) -> _Step:
             usual(reader)
         except BaseException as error:
             let_through(error)
-            reader.replace(error)
+            reader.replace(_of_the_class(error, target, kinds) if kinds else error)
 
     return load
 
 
-for _opcode, _parts_taken in (
-    (pickle.BUILD, 1), (pickle.APPEND, 1), (pickle.SETITEM, 2), (pickle.APPENDS, 0), (pickle.SETITEMS, 0),
-    (pickle.ADDITEMS, 0),
+def _of_the_class(error: BaseException, target: Any, kinds: tuple[type, ...]) -> BaseException:
+    """Return what *error* at filling *target* with items says, if it comes of the classes of today."""
+    if text_of(error).startswith(UNHASHABLE):
+        return without_hash(text_of(error))
+    if is_a(target, kinds):
+        return error
+    of = f"stored values of {name_of(type(target))}"
+    return FieldsDiffer(f"{of} have items as a {kinds[0].__name__} has, and it has none today: make it what it was")
+
+
+_LIST, _DICT = (list, deque), (dict,)
+for _opcode, _parts_taken, _kinds in (
+    (pickle.BUILD, 1, ()), (pickle.APPEND, 1, _LIST), (pickle.SETITEM, 2, _DICT), (pickle.APPENDS, 0, _LIST),
+    (pickle.SETITEMS, 0, _DICT), (pickle.ADDITEMS, 0, (set,)),
 ):  # fmt: skip
-    _Salvager.dispatch[_opcode[0]] = _filling(_Base.dispatch[_opcode[0]], _parts_taken)
+    _Salvager.dispatch[_opcode[0]] = _filling(_Base.dispatch[_opcode[0]], _parts_taken, _kinds)
 for _opcode, _step in (
     (pickle.REDUCE, _Salvager.load_reduce), (pickle.NEWOBJ, _Salvager.load_newobj),
     (pickle.NEWOBJ_EX, _Salvager.load_newobj_ex), (pickle.MEMOIZE, _Salvager.load_memoize),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from checkpoint.format.envelope import FORMAT, KeyRing, seal
+from checkpoint.format.envelope import FORMAT, KeyRing, check_version, seal
 from checkpoint.postgres.connections import Connections
 from checkpoint.postgres.owner import alone, check_not_held, find_unverified
 from checkpoint.postgres.schema import look
@@ -110,6 +110,8 @@ def _opened(connections: Connections, name: str, keys: KeyRing | None, *, own: b
             check_not_held(connection, identity)
         sql = "SELECT identity, key FROM stores WHERE id = %s"
         ((blob, key),) = connection.execute(sql, (identity.id,)).fetchall()
+        if type(blob) is bytes:
+            check_version(blob, identity.where)
         if keys is None and key is None:
             what = "it was made with keys that are not stored here"
             raise CheckpointRefused(f"{identity.where}: {what}; {KEYS_WAY}", what=what, where=identity.where)

@@ -1,7 +1,7 @@
 """Everything about a store except where its rows are kept: sealing, verifying, falling back, retaining.
 
 A store for another database is a subclass of `SealedStore` with a dozen short methods; it can get the SQL wrong, but
-not the seals. `reliable_rx.testing.check_store` says whether it got the SQL right.
+not the seals. `reliable_rx.testing.stores.check_store` says whether it got the SQL right.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The key must be whole or absent after any crash, because everything else is unreadable without it. So it is written
 beside its place, synced, renamed, and the directory is synced; `Disk` is the handful of operations that takes, so
-that `reliable_rx.testing.SimulatedDisk` can show every state a power loss may leave. Rejected: writing in place
+that `reliable_rx.testing.faults.SimulatedDisk` can show every state a power loss may leave. Rejected: writing in place
 (torn), renaming without either sync (empty file, or no file, under the final name).
 """
 

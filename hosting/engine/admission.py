@@ -18,8 +18,10 @@ from reliable_rx.errors import QueryRefused
 from reliable_rx.limits import Limits
 from reliable_rx.operators.contract.arguments import cut, fault_of, half_a_query
 from reliable_rx.operators.contract.choices import Policy, check_choice
-from reliable_rx.query.query import Query
-from reliable_rx.query.refusal import foreign_message
+from reliable_rx.query.query import Node, Query
+from reliable_rx.query.refusal import foreign_message, refuse, refuse_emitted
+from reliable_rx.query.size import check_size
+from reliable_rx.query.symbols import yields_inner
 from reliable_rx.runtime.plan import Plan
 
 POLICIES = get_args(Policy)
@@ -42,17 +44,30 @@ def check_how(name: str, policy: str, limits: Limits | Any) -> None:
     check_choice(f"the policy of {name!r}", policy, Policy)
 
 
-def check_arguments(name: str, query: Query[Any]) -> None:
-    """*Raises* `QueryRefused` for arguments that can never work, before anything is compiled: the line is at hand."""
-    waiting, seen = [query.node], set[int]()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:  # what is used twice each time has no end
-            continue
-        seen.add(id(node))
-        if (fault := fault_of(node.op)) is not None:
-            raise QueryRefused(f"query {name!r}: {node.op.name} cannot work: {fault}", path="/")
-        waiting += node.inputs[::-1]
+def check_declared(name: str, query: Query[Any]) -> None:
+    """*Raises* `QueryRefused` for what is seen to work never before anything is compiled: the line is at hand.
+
+    Functions are not looked into: what they name may not be defined yet.
+    """
+    try:
+        check_size(query.node)
+        waiting, seen = [query.node], set[int]()
+        while waiting:
+            node = waiting.pop()
+            if id(node) not in seen:  # what is used twice each time has no end
+                seen.add(id(node))
+                _check_node(node)
+                waiting += node.inputs[::-1]
+        if yields_inner(query.node):
+            refuse_emitted(f"/{query.node.op.name}")
+    except QueryRefused as refused:
+        raise QueryRefused(f"query {name!r}: {refused.message}", path="/") from refused
+
+
+def _check_node(node: Node) -> None:
+    if (fault := fault_of(node.op)) is not None:
+        raise QueryRefused(f"{node.op.name} cannot work: {fault}", path="/")
+    refuse(node.op, f"/{node.op.name}")
 
 
 def admit(plans: Plans, name: str, query: Any, policy: str, limits: Limits) -> tuple[Plan, tuple[Any, ...]]:

@@ -55,7 +55,7 @@ from reliable_rx.query.query import Query, SourceLeaf
 from reliable_rx.runtime.hub import Trampoline, runs_queries
 from reliable_rx.runtime.instance import Instance
 from reliable_rx.runtime.plan import NO_LIMITS, Operators, Plan, PlanNode
-from reliable_rx.runtime.reading import reads_inner, subject_of, subscribe_inner
+from reliable_rx.runtime.reading import subject_of, subscribe_inner
 from reliable_rx.runtime.rows import Report
 
 
@@ -410,7 +410,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.interleaving.discard(unit)
 
     def subscribe(self, instance: Instance, leaf: PlanNode) -> None:
-        if reads_inner(leaf):
+        if leaf.reads_inner:
             subscribe_inner(instance, leaf, self.order())
             return
         op: SourceLeaf = leaf.op  # type: ignore[assignment]
@@ -453,7 +453,7 @@ class QueryEngine(Delivery, TimeMoves):
     def unsubscribe(self, instance: Instance, leaf: PlanNode) -> None:
         if instance.orders is not None:
             instance.orders.pop(leaf.index, None)
-        if reads_inner(leaf):
+        if leaf.reads_inner:
             subject_of(instance, leaf).remove(instance, leaf)
             return
         op: SourceLeaf = leaf.op  # type: ignore[assignment]

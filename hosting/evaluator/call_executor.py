@@ -122,7 +122,10 @@ class Calls:
         """Report that a call of *query* has failed, or that one has been answered since."""
         if why:
             self.failing.add(query)
-            message = f"a call has failed with {why}; what follows is for the query to say (retry, catch, its policy)"
+            message = (
+                f"a call has failed with {why}; what becomes of its element is for the query to say (its policy, a "
+                f"catch), and what may work the second time is tried again inside the function"
+            )
             self.incidents.report("call", query, message, level=logging.WARNING)
         elif query in self.failing:
             self.failing.discard(query)

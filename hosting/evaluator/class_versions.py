@@ -27,6 +27,7 @@ from checkpoint.format.code import makers
 from checkpoint.format.met_classes import CLASSES_MAX, MET, name_in, named, place_of
 from hosting.engine.watched_names import WatchedNames
 from hosting.sources.fingerprint import class_digest
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.functions.contents import Content
 from reliable_rx.functions.replaced_classes import are_any, times_replaced
@@ -58,7 +59,7 @@ class ClassVersions:
     def recovered(self, stored: Mapping[str, str]) -> None:
         """Take what a checkpoint says, or a group of the journal."""
         self.stored.update(stored)
-        self._note([found for found in map(named, stored) if found is not None])
+        self._note([found for found in map(named, stored) if is_a(found, type)])
 
     def changed(self) -> list[str]:
         """Name the classes that are not what they were when the turns at hand were taken."""
@@ -154,7 +155,7 @@ def _read(kind: Any) -> str:
 def today(name: str) -> str:
     """Return the fingerprint of what goes by a name."""
     found = named(name)
-    return GONE if found is None else fingerprint_of(found)
+    return fingerprint_of(found) if is_a(found, type) else GONE
 
 
 def is_edited(name: str, was: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactivex import Observable
 from reactivex.subject import Subject
@@ -35,11 +35,16 @@ def refuse_arguments(plan: Plan) -> None:
         if node.mistake is not None:
             raise QueryRefused(f"{node.path} cannot work: {node.mistake}", path=node.path) from node.mistake
     if emits_inner(plan):
-        raise QueryRefused(
-            f"{plan.root.path} emits groups or windows, which mean nothing outside of the query: put flat_map(lambda "
-            f"group: ...) behind it, with what is to become of each",
-            path=plan.root.path,
-        )
+        refuse_emitted(plan.root.path)
+
+
+def refuse_emitted(path: str) -> NoReturn:
+    """*Raises* `QueryRefused` for a query at whose end groups or windows come out."""
+    raise QueryRefused(
+        f"{path} emits groups or windows, which mean nothing outside of the query: put flat_map(lambda group: ...) "
+        f"behind it, with what is to become of each",
+        path=path,
+    )
 
 
 def emits_inner(plan: Plan) -> bool:

@@ -186,8 +186,8 @@ def ended_groups(row: Instance) -> Iterator[EndedGroup]:
     """Yield the groups in *row* which would begin again and are read by nobody."""
     for node in row.plan.nodes if row.subjects else ():
         reader = node.down
-        while reader is not None and not may_end(reader) and hands_on_all(reader):
-            reader = reader.down
+        while reader is not None and hands_on_all(reader) and (row.active & reader.bit or not may_end(reader)):
+            reader = reader.down  # what may end, and has not, has handed on all so far
         if reader is not None and node.op.begins_again:
             for key, subject in row.groups(node).items():
                 if not subject.is_read:

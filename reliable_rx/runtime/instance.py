@@ -109,10 +109,12 @@ class Instance:
 
     def address(self) -> tuple[Any, ...]:
         """Name this row from the root of its standing query."""
-        if self.parent is None:
+        parent = self.parent
+        if parent is None:
             return (self.key,)
         path = self.plan.prefix.removesuffix("/inner")  # the sink has it too, but is gone once this row is silent
-        return (*self.parent.address(), "inner", path, self.key)
+        around = (parent.key,) if parent.parent is None else parent.address()
+        return (*around, "inner", path, self.key)
 
     # -- coming and going of nodes
 

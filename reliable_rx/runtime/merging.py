@@ -17,7 +17,7 @@ from reliable_rx.query.query import HubLeaf, Inner
 from reliable_rx.runtime.branch_code import feeding
 from reliable_rx.runtime.giving_up import drop_group
 from reliable_rx.runtime.hub import connect, subject_of_hub
-from reliable_rx.runtime.reading import inner_in, reads_inner, remember_order, subject_of
+from reliable_rx.runtime.reading import inner_in, remember_order, subject_of
 from reliable_rx.runtime.stage_context import context
 
 if TYPE_CHECKING:
@@ -364,7 +364,7 @@ def take_places(instance: Instance, orders: dict[str, int]) -> None:
         order = orders.get(leaf.path)
         if order is None or not instance.active & leaf.bit:
             continue
-        if reads_inner(leaf):
+        if leaf.reads_inner:
             remember_order(instance, leaf, order)
             subject = subject_of(instance, leaf)
             subject.subscribers = sorted(
@@ -386,7 +386,7 @@ def resubscribe(instance: Instance, node: PlanNode) -> None:
         instance.states[node.slot] = instance.ops[node.index].initial()
     if node.leaf:
         order = instance.world.order()
-        if reads_inner(node):
+        if node.reads_inner:
             remember_order(instance, node, order)
             subject_of(instance, node).add((order, instance, node))
         else:

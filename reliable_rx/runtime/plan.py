@@ -22,9 +22,11 @@ from reliable_rx.query.query import (
     LEAVES,
     ForeignLeaf,
     HubLeaf,
+    InnerLeaf,
     Node,
     Query,
     SourceLeaf,
+    SymbolLeaf,
     hubs_of,
 )
 from reliable_rx.query.size import check_size
@@ -34,15 +36,13 @@ from reliable_rx.runtime.hub import hubs_made
 from reliable_rx.runtime.plan_reuse import Alike
 from reliable_rx.runtime.segments import Deliver, Finish, end_segment, end_sink, rest_of_segment, segment, to_sink
 from reliable_rx.runtime.stage_context import context, fail_node
-from reliable_rx.runtime.wiring import chooses, end_stage, passes, passing, takes_lists, to_stage
+from reliable_rx.runtime.wiring import chooses, end_stage, passes, passing, steps_after_waiting, takes_lists, to_stage
 
 if TYPE_CHECKING:
     from reliable_rx.runtime.instance import Instance
 
 Operators = Sequence[Any]
 """The operators of one query, in the order of the plan's nodes."""
-Step = tuple[int, str | None, str | None]
-"""An operator's place with its `maps` and `filters`."""
 NO_LIMITS = Limits()
 
 
@@ -51,8 +51,8 @@ class PlanNode:
 
     __slots__ = (
         "bit", "calls_out", "deliver", "down", "finish", "fresh", "head", "index", "inputs", "leaf", "linear", "made",
-        "mask", "mistake", "op", "passes", "path", "plan", "port", "releases", "run", "run_states", "slot", "template",
-        "yields_inner",
+        "mask", "mistake", "op", "passes", "path", "plan", "port", "reads_inner", "releases", "run",
+        "run_states", "slot", "template", "yields_inner",
     )  # fmt: skip
 
     deliver: Deliver
@@ -71,6 +71,7 @@ class PlanNode:
         self.down: PlanNode | None = None
         self.port = 0
         self.leaf = isinstance(op, LEAVES)
+        self.reads_inner = self.leaf and isinstance(op, (InnerLeaf, SymbolLeaf, HubLeaf))
         self.linear = isinstance(op, Linear)
         self.head: PlanNode = inputs[0].head if self.linear else self
         """What this is fed by through linear operators only, which come and go together: they are the *run*."""
@@ -208,6 +209,11 @@ class Plan:
     @cached_property
     def savers(self) -> list[Callable[[Any], tuple[Any, ...]]]:
         return [state_saver(node.op) for node in self.slots]
+
+    @cached_property
+    def calling(self) -> list[PlanNode]:
+        """Nodes that ask the outside, and may wait for its answer."""
+        return [node for node in self.slots if node.calls_out]
 
     @cached_property
     def comparing(self) -> list[PlanNode]:
@@ -386,14 +392,3 @@ class Plan:
             yield node
             if node.template is not None:
                 yield from node.template.walk()
-
-
-def steps_after_waiting(plan: Plan) -> list[Step] | None:
-    """Return what stands behind the timer of a plan that waits once, which is maps and filters; None for another."""
-    first, *rest = plan.nodes
-    kinds = [type(node.op) for node in rest]
-    if not plan.symbolic or plan.under_symbol or first.inputs or type(first.op).once is Operator.once:
-        return None
-    if not all(issubclass(kind, Linear) and (kind.maps or kind.filters) for kind in kinds):
-        return None
-    return [(place, kind.maps, kind.filters) for place, kind in enumerate(kinds, 1)]  # type: ignore[attr-defined]

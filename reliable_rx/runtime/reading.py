@@ -61,10 +61,6 @@ def subject_of(instance: Instance, leaf: PlanNode) -> Subject:
     return op.subject
 
 
-def reads_inner(leaf: PlanNode) -> bool:
-    return isinstance(leaf.op, (InnerLeaf, SymbolLeaf, HubLeaf))
-
-
 def remember_order(instance: Instance, leaf: PlanNode, order: int) -> None:
     """Note when a leaf subscribed, so that it takes the same place again."""
     if instance.orders is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from reliable_rx.runtime.instance import Instance
 from reliable_rx.runtime.plan import PlanNode
-from reliable_rx.runtime.reading import reads_inner, remember_order, subject_of
+from reliable_rx.runtime.reading import remember_order, subject_of
 
 Row = tuple[Any, ...]
 
@@ -16,27 +16,26 @@ def restore(instance: Instance, row: Row) -> None:
     """Put a row that fits into a blank instance."""
     active, detached, states, timers, orders = row[:5]
     instance.active, instance.detached = active, detached
-    plan, world = instance.plan, instance.world
+    plan, world, held = instance.plan, instance.world, instance.states
     for node, values in zip(plan.slots, states, strict=True):
         if values is not None:
-            instance.states[node.slot] = node.op.State(*values)  # type: ignore[misc]
+            held[node.slot] = node.op.State(*values)  # type: ignore[misc]
     if plan.hub_nodes:
         know_hubs(instance)
     for index, tag, due, order in timers:
         restore_timer(instance, plan.nodes[index], tag, due, order)
-    known = dict(orders)
+    known = dict(orders) if orders else {}
     for leaf in plan.leaves:
         if not active & leaf.bit:
             continue
         order = known.get(leaf.index, 0)
-        if reads_inner(leaf):
+        if leaf.reads_inner:
             remember_order(instance, leaf, order)
             subject_of(instance, leaf).add((order, instance, leaf))
         else:
             world.resume(instance, leaf, order)
-    for node in plan.slots:
-        if node.calls_out:
-            resume_calls(instance, node)
+    for node in plan.calling:
+        resume_calls(instance, node)
 
 
 def resume_calls(instance: Instance, node: PlanNode) -> None:

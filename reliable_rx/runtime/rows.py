@@ -219,11 +219,14 @@ class Loader:
     ) -> Instance:
         try:
             child = owner.opened(node)[key] = owner.make_child(node, key, outer)
+            saved, shape = self.signatures[signature_id], child.plan.signature
+            if saved is not shape and saved == shape:
+                self.signatures[signature_id] = saved = shape  # so that the next one is known at a glance
             if child.plan.symbol is None:
-                self.add(child, row, self.signatures[signature_id])
+                self.add(child, row, saved)
             else:
                 with child.at_work():
-                    self.add(child, row, self.signatures[signature_id])
+                    self.add(child, row, saved)
         except BaseException as raised:
             return self._stand_in(owner, node, key, outer, raised)
         return child
@@ -236,7 +239,8 @@ class Loader:
         """Put *row* into *instance* and remember it as an owner of others."""
         self.instances[instance.address()] = instance
         asks = len(row) > 5 or self.refitting.givens
-        given, shape = self.refitting.before(instance, row) if asks else None, signature(instance.plan)
+        given = self.refitting.before(instance, row) if asks else None
+        shape = instance.plan.signature or signature(instance.plan)
         fitted = None
         if given is not None or saved != shape or self.tells:
             fitted = self.refitting.fit(instance, row, saved, given)

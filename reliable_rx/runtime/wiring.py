@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reliable_rx.operators.contract.operator import Stage
+from reliable_rx.operators.contract.operator import Linear, Operator, Stage
 from reliable_rx.query.query import HubLeaf, SourceLeaf
 from reliable_rx.runtime.giving_up import is_skipping
 from reliable_rx.runtime.segments import Deliver, Finish
@@ -19,6 +19,9 @@ from reliable_rx.runtime.stage_context import Cx, context, fail_node
 if TYPE_CHECKING:
     from reliable_rx.runtime.instance import Instance
     from reliable_rx.runtime.plan import Plan, PlanNode
+
+Step = tuple[int, str | None, str | None]
+"""An operator's place with its `maps` and `filters`."""
 
 
 def passes(op: Any, port: int) -> bool:
@@ -176,3 +179,14 @@ def steady(template: Plan) -> bool:
         and (node.template is not None or getattr(node.op, "scheduler_default", "timeout") == "timeout")
         for node in template.walk()
     )
+
+
+def steps_after_waiting(plan: Plan) -> list[Step] | None:
+    """Return what stands behind the timer of a plan that waits once, which is maps and filters; None for another."""
+    first, *rest = plan.nodes
+    kinds = [type(node.op) for node in rest]
+    if not plan.symbolic or plan.under_symbol or first.inputs or type(first.op).once is Operator.once:
+        return None
+    if not all(issubclass(kind, Linear) and (kind.maps or kind.filters) for kind in kinds):
+        return None
+    return [(place, kind.maps, kind.filters) for place, kind in enumerate(kinds, 1)]  # type: ignore[attr-defined]

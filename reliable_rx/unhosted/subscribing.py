@@ -27,7 +27,7 @@ from reliable_rx.runtime.inner_sequences import tell_end
 from reliable_rx.runtime.instance import Instance, Timer
 from reliable_rx.runtime.opening import close, may_begin_again
 from reliable_rx.runtime.plan import Operators, Plan, PlanNode
-from reliable_rx.runtime.reading import reads_inner, subject_of, subscribe_inner
+from reliable_rx.runtime.reading import subject_of, subscribe_inner
 from reliable_rx.runtime.stage_context import Cx, too_deep
 from reliable_rx.unhosted.push import Entrance, Escaped, Push, Wiring, locked
 
@@ -234,7 +234,7 @@ class PlainWorld:
             timer[4].dispose()
 
     def subscribe(self, instance: Instance, leaf: PlanNode) -> None:
-        if reads_inner(leaf):
+        if leaf.reads_inner:
             subscribe_inner(instance, leaf, self.order())
             return
         if isinstance(leaf.op, SourceLeaf):
@@ -287,7 +287,7 @@ class PlainWorld:
         raise InternalError("an un-hosted subscription has no checkpoint")
 
     def unsubscribe(self, instance: Instance, leaf: PlanNode) -> None:
-        if reads_inner(leaf):
+        if leaf.reads_inner:
             subject_of(instance, leaf).remove(instance, leaf)
             return
         held = self.subscriptions.pop((id(instance), leaf.index), None)

@@ -16,20 +16,25 @@ import pytest
 import test_edited_in_between
 import test_hostile
 import test_intake_event_time
+import test_plain_objects
 import test_store_owner
 from partitioned import test_sleeping
 from planted_checks import Plants
 
+import checkpoint.format.codec
+import checkpoint.format.plain_objects
 import hosting.engine.editing
+import hosting.engine.records
 import hosting.engine.snapshot
 import reliable_rx.runtime.beginning
 import reliable_rx.runtime.rows
+from checkpoint.format.named_fields import reducer_of
 from hosting.edges.ingress import Intake
 from hosting.evaluator.store_watch import StoreWatch
 from hosting.partitioned.sleeper import Sleeper
 from reliable_rx.operators.window import Windows
 from reliable_rx.runtime import merging
-from reliable_rx.runtime.beginning import Beginning
+from reliable_rx.runtime.beginning import Beginning, EndedGroup, hands_on_all, may_end
 from reliable_rx.testing.hostile import VALUES
 
 Place = Callable[[], Path]
@@ -48,6 +53,12 @@ CHECKS: dict[str, Callable[[Place], None]] = {
     "left": lambda place: test_edited_in_between.test_what_hands_on_groups_leaves_them_to_their_reader(
         "do_action", "switch_map", False
     ),
+    "not enough": lambda place: test_edited_in_between.test_what_hands_on_groups_leaves_them_to_their_reader(
+        "do_action, take", "switch_map", False
+    ),
+    "slots": lambda place: with_kinds(test_plain_objects.test_a_class_of_another_kind, "plain", "frozen slots"),
+    "built on": lambda place: with_kinds(test_plain_objects.test_a_class_of_another_kind, "plain", "typed dict"),
+    "keys": lambda place: with_kinds(test_plain_objects.test_values_that_are_keys_and_have_no_hash_today, "a key"),
     "ghosts": lambda place: test_edited_in_between.test_windows_are_numbered("zip", "flat_map"),
     "silence": lambda place: test_intake_event_time.test_who_speaks_now_and_then_is_not_silent(0.4),
     "sleepers": lambda place: test_sleeping.test_who_sleeps_stirs_when_its_file_is_replaced(place()),
@@ -56,6 +67,13 @@ CHECKS: dict[str, Callable[[Place], None]] = {
         test_hostile.test_each_value_may_lie_in_a_state_while_a_checkpoint_is_written(each) for each in VALUES
     ].clear(),
 }
+
+
+def with_kinds(test: Callable[..., None], *arguments: str) -> None:
+    with test_plain_objects.kinds() as become:
+        test(become, *arguments)
+
+
 planted = Plants(CHECKS, raises=(Exception, pytest.fail.Exception))
 
 
@@ -145,6 +163,36 @@ def _fails(reader: Any) -> bool:
 @planted("left")
 def effects_that_are_taken_for_readers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reliable_rx.runtime.beginning, "hands_on_all", lambda node: node.linear)
+
+
+@planted("not enough")
+def who_may_have_enough_and_has_not(patch: pytest.MonkeyPatch) -> None:
+    def ended_groups(row: Any) -> Any:
+        for node in row.plan.nodes if row.subjects else ():
+            reader = node.down
+            while reader is not None and not may_end(reader) and hands_on_all(reader):
+                reader = reader.down
+            if reader is not None and node.op.begins_again:
+                for key, subject in row.groups(node).items():
+                    if not subject.is_read:
+                        yield EndedGroup(row.address(), node.path, key, reader)
+
+    patch.setattr(hosting.engine.editing, "ended_groups", ended_groups)
+
+
+@planted("slots")
+def objects_that_are_filled_as_pickle_does_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(checkpoint.format.codec, "reducer_for", reducer_of)
+
+
+@planted("built on")
+def objects_built_on_whatever_comes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(checkpoint.format.plain_objects, "check_built_on", lambda kind, base: None)
+
+
+@planted("keys")
+def keys_without_a_hash_that_stop_the_start(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hosting.engine.records, "findable", lambda key: key)
 
 
 @planted("idle owners")

@@ -36,7 +36,7 @@ from reliable_rx.query.query import SourceLeaf
 from reliable_rx.reliable import LateEvent
 from reliable_rx.runtime.instance import Instance, Timer
 from reliable_rx.runtime.plan import PlanNode
-from reliable_rx.runtime.reading import reads_inner, subscribe_inner
+from reliable_rx.runtime.reading import subscribe_inner
 from reliable_rx.runtime.stage_context import finish_node
 
 if TYPE_CHECKING:
@@ -352,7 +352,7 @@ class EventClock(Clock):
         return super().set_timer(instance, node, tag, due)
 
     def subscribe(self, instance: Instance, leaf: PlanNode) -> None:
-        if reads_inner(leaf):
+        if leaf.reads_inner:
             subscribe_inner(instance, leaf, self.engine.order())
             return
         source: str = leaf.op.source  # type: ignore[attr-defined]
@@ -379,7 +379,7 @@ class EventClock(Clock):
     def unsubscribe(self, instance: Instance, leaf: PlanNode) -> None:
         if instance.orders is not None:
             instance.orders.pop(leaf.index, None)
-        if reads_inner(leaf):
+        if leaf.reads_inner:
             self.engine.unsubscribe(instance, leaf)
             return
         source: str = leaf.op.source  # type: ignore[attr-defined]

@@ -1,0 +1,81 @@
+"""Objects of the user's plain classes as stored: by the names of their attributes, as pickle has them, and checked.
+
+Pickle gives a new object the attributes of the stored one, whatever its class is by then. That is right for most edits
+of a class. But a dataclass with slots takes a dict for the list of its fields, a dict takes attributes that nobody
+reads in it, and slots take none of a dict. So what is new is filled here, by name: an attribute goes where the class of
+today has it, a dataclass of today is given what it lacks as between two dataclasses, and a class that is built on
+something else than it was (on `dict`, `str`, `tuple`) is refused. What takes itself apart goes as it says.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from checkpoint.format.named_fields import (
+    attributes_in,
+    built_on,
+    check_built_on,
+    come_to,
+    fields_of,
+    is_usual,
+    put,
+    reducer_of,
+)
+from reliable_rx.functions.reach import is_own
+
+State = tuple[str, Any]
+"""What a class is built on (nothing: a plain object), and what pickle would give an object for its state."""
+
+
+SAYS_ITSELF = ("__setstate__", "__getnewargs_ex__")
+
+
+def reducer_for(kind: Any) -> Callable[[Any], Any] | None:
+    """Return how values of *kind* are taken apart, by fields or by attributes; None: as pickle does it."""
+    found = reducer_of(kind)
+    return attributes_reducer(kind) if found is None else found
+
+
+def attributes_reducer(kind: Any) -> Callable[[Any], Any] | None:
+    """Return how objects of the plain class *kind* are taken apart; None for one that is no such class."""
+    if kind in copyreg.dispatch_table or issubclass(kind, (Enum, type)) or not is_own(kind):
+        return None
+    is_plain = is_usual(kind, "__reduce_ex__", object) and is_usual(kind, "__reduce__", object)
+    written = (getattr(kind, name, None) for name in ("__getstate__", "__getnewargs__"))
+    if not is_plain or any(hasattr(kind, name) for name in SAYS_ITSELF) or any(hasattr(e, "__code__") for e in written):
+        return None
+    base = built_on(kind)
+
+    def reduced(value: Any) -> Any:
+        made, arguments, state, items, entries = (*value.__reduce_ex__(5), None, None, None)[:5]
+        return made, arguments, (base, state), items, entries, set_attributes
+
+    return reduced
+
+
+def set_attributes(value: Any, state: State) -> None:
+    """Give *value*, which is new, the attributes that a stored one had."""
+    base, stored = state
+    kind: Any = type(value)
+    check_built_on(kind, base)
+    of_its_own = getattr(kind, "__setstate__", None)
+    if of_its_own is not None and not _is_of_dataclass(of_its_own):
+        if stored is not None:
+            value.__setstate__(stored)
+        return
+    attributes = attributes_in(stored)
+    known = fields_of(kind)
+    if known.names:
+        come = come_to(kind, tuple(attributes), attributes, known)
+        if not hasattr(value, "__dict__"):  # a field may go, as between two dataclasses
+            attributes = {name: each for name, each in attributes.items() if name in known.names}
+        attributes |= come
+    put(value, attributes)
+
+
+def _is_of_dataclass(method: Any) -> bool:
+    """Whether `dataclasses` has written *method*, which takes a list of the fields."""
+    return getattr(method, "__module__", None) == "dataclasses"

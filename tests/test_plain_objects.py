@@ -1,0 +1,181 @@
+"""Values of a user's classes that are of another kind when they are read: as they were, or refused by name."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from types import ModuleType
+from typing import Any, NamedTuple, TypedDict
+
+import pytest
+from lanes import crossed
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from checkpoint.format.codec import decode, decode_data, encode
+from checkpoint.format.plain_objects import built_on, reducer_for
+from checkpoint.format.salvage import unreadable_in
+from hosting import ListSource, QueryEvaluator
+from reliable_rx import operators as ops
+from reliable_rx.errors import CheckpointRefused
+
+MODULE = "classes_of_test_plain_objects"
+TEXTS: dict[str, str] = {
+    "plain": "class Item:\n    def __init__(self, k, v): self.k, self.v = k, v",
+    "slots": "class Item:\n    __slots__ = ('k', 'v')\n    def __init__(self, k, v): self.k, self.v = k, v",
+    "a slot and a dict": (
+        "class Item:\n    __slots__ = ('k', '__dict__')\n    def __init__(self, k, v): self.k, self.v = k, v"
+    ),
+    "immutable": (
+        "class Item:\n    __slots__ = ('k', 'v')\n"
+        "    def __init__(self, k, v): object.__setattr__(self, 'k', k); object.__setattr__(self, 'v', v)\n"
+        "    def __setattr__(self, name, value): raise AttributeError('immutable')"
+    ),
+    "dataclass": "@dataclass\nclass Item:\n    k: int\n    v: int",
+    "frozen": "@dataclass(frozen=True)\nclass Item:\n    k: int\n    v: int",
+    "slots dataclass": "@dataclass(slots=True)\nclass Item:\n    k: int\n    v: int",
+    "frozen slots": "@dataclass(frozen=True, slots=True)\nclass Item:\n    k: int\n    v: int",
+    "by keywords": "@dataclass(kw_only=True, eq=False)\nclass Item:\n    v: int\n    k: int",
+    "tuple": "class Item(NamedTuple):\n    k: int\n    v: int",
+    "dict": "class Item(dict):\n    def __init__(self, k=0, v=0): super().__init__(k=k, v=v)",
+    "list": "class Item(list):\n    def __init__(self, k=0, v=0): super().__init__([k, v])",
+    "text": "class Item(str):\n    def __new__(cls, *parts): return super().__new__(cls, ' '.join(map(str, parts)))",
+    "number": "class Item(int):\n    def __new__(cls, k=0, v=0): return super().__new__(cls, k)",
+    "typed dict": "class Item(TypedDict):\n    k: int\n    v: int",
+    "counter": "class Item(Counter):\n    pass",
+    "time": "class Item(timedelta):\n    pass",
+    "function": "def Item(k, v): pass",
+    "union": "Item = int | str",
+    "module": "import json as Item",
+    "nothing": "",
+}
+OBJECTS = [
+    name for name in TEXTS if name not in ("typed dict", "counter", "time", "function", "union", "module", "nothing")
+]
+ATTRIBUTES = OBJECTS[: OBJECTS.index("tuple")]
+
+
+@contextmanager
+def kinds() -> Iterator[Callable[[str], Any]]:
+    """Let the module of the classes hold one of another kind; return what is called `Item` in it then."""
+
+    def become(name: str) -> Any:
+        made = sys.modules[MODULE] = ModuleType(MODULE)
+        given = (dataclass, NamedTuple, TypedDict, Counter, timedelta)
+        made.__dict__.update({each.__name__: each for each in given}, __name__=MODULE)
+        exec(TEXTS[name], made.__dict__)
+        return made.__dict__.get("Item")
+
+    yield become
+    sys.modules.pop(MODULE, None)
+
+
+@pytest.fixture
+def module() -> Iterator[Callable[[str], Any]]:
+    with kinds() as become:
+        yield become
+
+
+def made(kind: Any, name: str = "") -> Any:
+    return kind(k=1, v=2) if name == "by keywords" else kind(1, 2)
+
+
+def content(value: Any) -> Any:
+    base = type(value).__mro__[-2]
+    return base(value) if base in (dict, list, str, int) else (value.k, value.v)
+
+
+@pytest.mark.parametrize(("before", "today"), crossed(OBJECTS, list(TEXTS)))
+def test_a_class_of_another_kind(module: Callable[[str], Any], before: str, today: str) -> None:
+    """Each attribute is what it was, or the value is refused: none is empty, and none has another's."""
+    value = made(module(before), before)
+    data, expected = encode([value, value]), content(value)
+    kind = module(today)
+    read, lost = decode_data(data)
+    if lost:
+        gone = "AttributeError" if today == "nothing" else "FieldsDiffer"
+        assert {each.reason.partition(":")[0] for each in unreadable_in(read)} == {gone}, lost
+        assert before != today
+        return
+    assert type(read[0]) is kind
+    assert read[0] is read[1]
+    assert content(read[0]) == expected
+
+
+@pytest.mark.parametrize("before", ATTRIBUTES)
+@pytest.mark.parametrize("today", ATTRIBUTES)
+def test_classes_of_attributes_go_over_to_one_another(module: Callable[[str], Any], before: str, today: str) -> None:
+    """Of attributes by name each kind takes those of each other: as an edit to a dataclass, or to slots, means it."""
+    data = encode(made(module(before), before))
+    module(today)
+    assert content(decode(data)) == (1, 2)
+
+
+class Asking:
+    """Looks for itself in what it does not have yet."""
+
+    def __init__(self) -> None:
+        self.inner = {"k": 7}
+
+    def __getattr__(self, name: str) -> Any:
+        return self.inner[name]
+
+
+def test_an_object_that_asks_for_itself_is_filled_before_it_is_asked() -> None:
+    """Pickle asks a new object for its `__setstate__`, which has no attributes yet; its class is asked here."""
+    assert decode(encode(Asking())).k == 7
+
+
+def test_an_attribute_without_a_place_is_refused(module: Callable[[str], Any]) -> None:
+    """Slots that lack one of the stored attributes are named, with the attribute."""
+    data = encode(made(module("plain"), "plain"))
+    sys.modules[MODULE].__dict__["Item"] = type("Item", (), {"__slots__": ("k",), "__module__": MODULE})
+    _, lost = decode_data(data)
+    assert "stored values of Item have an attribute 'v', for which the class has no place" in lost[0].reason
+
+
+def test_what_takes_itself_apart_goes_as_it_says() -> None:
+    """A class with `__getstate__`, `__setstate__`, `__reduce__` or arguments of its own is left to pickle."""
+    for name in ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__"):
+        assert reducer_for(type("Own", (), {name: lambda self, *_: {}, "__module__": MODULE})) is None
+    assert reducer_for(ModuleType) is None, "a class of Python's own"
+    assert built_on(type("Row", (dict,), {})) == "dict"
+
+
+@pytest.mark.parametrize("query", ["a key", "a member of a set"])
+def test_values_that_are_keys_and_have_no_hash_today(module: Callable[[str], Any], query: str) -> None:
+    """The start is refused by the name of the query, and the class of before takes the state up again."""
+    store = MemoryStore()
+    kind = module("frozen")
+    n = rx.source("n")
+    queries = {
+        "a key": n.group_by(item).flat_map(lambda group: group.scan(add, 0)),
+        "a member of a set": n.map(item).pipe(ops.distinct(), ops.map(lambda each: each.k)),
+    }
+
+    def life(values: list[int]) -> list[Any]:
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource(values, follow=True))
+            evaluator.create("q", queries[query])
+            while evaluator.step():
+                pass
+            return [value for each in evaluator.stream("q").read(0, 100) for value in each.values]
+
+    life([1, 2])
+    module("slots dataclass")
+    with pytest.raises(CheckpointRefused, match=r"'q'.*unhashable type: 'Item'.*give the class its hash again"):
+        life([1, 2, 3, 4])
+    sys.modules[MODULE].__dict__["Item"] = kind
+    assert life([1, 2, 3, 4]) == ([1, 2, 4, 6] if query == "a key" else [1, 0])
+
+
+def item(value: int) -> Any:
+    return sys.modules[MODULE].__dict__["Item"](value % 2, 0)
+
+
+def add(total: int, value: int) -> int:
+    return total + value
