@@ -21,7 +21,7 @@ from copyreg import __newobj__  # type: ignore[attr-defined]
 from enum import Enum
 from functools import lru_cache, partial
 from operator import attrgetter
-from types import MemberDescriptorType
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, NamedTuple
 
 from checkpoint.format.named_members import FieldsDiffer, member_reducer
@@ -179,8 +179,11 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
     """Do as pickle does with the state of a *value* whose attributes go by name, and give it what it lacks."""
     names, stored = state
     kind: Any = type(value)
-    attributes = attributes_in(stored)
     known = fields_of(kind)
+    if known.names == names and type(stored) is dict and has_only_a_dict(kind):
+        value.__dict__.update(stored)
+        return
+    attributes = attributes_in(stored)
     if not known.names:
         check_built_on(kind, "")
     elif known.names != names:
@@ -216,6 +219,14 @@ def put(value: Any, attributes: Mapping[str, Any]) -> None:
                 f"stored values of {name_of(kind)} have an attribute {name!r}, for which the class has no place: add "
                 f"it to its slots, or make the class what it was"
             )
+
+
+@lru_cache(maxsize=1000)
+def has_only_a_dict(kind: Any) -> bool:
+    """Whether the attributes of objects of *kind* lie in a dict, which is the one that Python gives them."""
+    own = (vars(each).get("__dict__") for each in type.mro(kind))
+    is_pythons = all(each is None or type(each) is GetSetDescriptorType for each in own)
+    return is_pythons and bool(kind.__dictoffset__) and not slots_of(kind)
 
 
 @lru_cache(maxsize=1000)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Callable
+from copyreg import __newobj__  # type: ignore[attr-defined]
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from checkpoint.format.named_fields import (
@@ -20,15 +22,12 @@ from checkpoint.format.named_fields import (
     check_built_on,
     come_to,
     fields_of,
+    has_only_a_dict,
     is_usual,
     put,
     reducer_of,
 )
 from reliable_rx.functions.reach import is_own
-
-State = tuple[str, Any]
-"""What a class is built on (nothing: a plain object), and what pickle would give an object for its state."""
-
 
 SAYS_ITSELF = ("__setstate__", "__getnewargs_ex__")
 
@@ -47,17 +46,34 @@ def attributes_reducer(kind: Any) -> Callable[[Any], Any] | None:
     written = (getattr(kind, name, None) for name in ("__getstate__", "__getnewargs__"))
     if not is_plain or any(hasattr(kind, name) for name in SAYS_ITSELF) or any(hasattr(e, "__code__") for e in written):
         return None
-    base = built_on(kind)
+    base, maker = built_on(kind), (kind,)
+    if not base and has_only_a_dict(kind):  # as nearly all have: the quick way to the same
+        return lambda value: (__newobj__, maker, value.__dict__, None, None, set_attributes)
 
     def reduced(value: Any) -> Any:
         made, arguments, state, items, entries = (*value.__reduce_ex__(5), None, None, None)[:5]
-        return made, arguments, (base, state), items, entries, set_attributes
+        return made, arguments, (base, state), items, entries, set_based
 
     return reduced
 
 
-def set_attributes(value: Any, state: State) -> None:
-    """Give *value*, which is new, the attributes that a stored one had."""
+def set_attributes(value: Any, stored: Any) -> None:
+    """Give *value*, which is new, the attributes that a plain object had."""
+    kind: Any = type(value)
+    if _is_filled_simply(kind):
+        value.__dict__.update(stored)
+    else:
+        set_based(value, ("", stored))
+
+
+@lru_cache(maxsize=1000)
+def _is_filled_simply(kind: Any) -> bool:
+    is_other = hasattr(kind, "__setstate__") or bool(fields_of(kind).names) or built_on(kind)
+    return not is_other and has_only_a_dict(kind)
+
+
+def set_based(value: Any, state: tuple[str, Any]) -> None:
+    """Give *value*, which is new, what one had whose class was built on something: its name, and what pickle has."""
     base, stored = state
     kind: Any = type(value)
     check_built_on(kind, base)
