@@ -181,7 +181,9 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
     kind: Any = type(value)
     known = fields_of(kind)
     if known.names == names and type(stored) is dict and has_only_a_dict(kind):
-        value.__dict__.update(stored)
+        space = value.__dict__
+        for name, each in stored.items():  # one by one: so the names stay shared with those of other objects
+            space[name] = each
         return
     attributes = attributes_in(stored)
     if not known.names:
@@ -328,6 +330,8 @@ def fields_of(kind: Any) -> Fields:
     *Raises* `FieldsDiffer` if it says that they have exchanged their names.
     """
     if issubclass(kind, tuple):
+        if not hasattr(kind, "_field_defaults"):  # one that was written by hand
+            return Fields((), {})
         named: Any = kind
         _check_not_exchanged(kind, named._fields)
         return Fields(named._fields, {name: _always(each) for name, each in named._field_defaults.items()})

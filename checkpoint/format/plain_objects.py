@@ -4,7 +4,7 @@ Pickle gives a new object the attributes of the stored one, whatever its class i
 of a class. But a dataclass with slots takes a dict for the list of its fields, a dict takes attributes that nobody
 reads in it, and slots take none of a dict. So what is new is filled here, by name: an attribute goes where the class of
 today has it, a dataclass of today is given what it lacks as between two dataclasses, and a class that is built on
-something else than it was (on `dict`, `str`, `tuple`) is refused. What takes itself apart goes as it says.
+something else than it was (on `dict`, `str`, `tuple`) is refused. What has a `__setstate__` today is filled by that.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from checkpoint.format.named_fields import (
     put,
     reducer_of,
 )
+from checkpoint.format.named_members import FieldsDiffer
+from reliable_rx.class_of import name_of
 from reliable_rx.functions.reach import is_own
 
-SAYS_ITSELF = ("__setstate__", "__getnewargs_ex__")
+CONTAINERS = ("dict", "list")
 
 
 def reducer_for(kind: Any) -> Callable[[Any], Any] | None:
@@ -42,26 +44,35 @@ def attributes_reducer(kind: Any) -> Callable[[Any], Any] | None:
     """Return how objects of the plain class *kind* are taken apart; None for one that is no such class."""
     if kind in copyreg.dispatch_table or issubclass(kind, (Enum, type)) or not is_own(kind):
         return None
-    is_plain = is_usual(kind, "__reduce_ex__", object) and is_usual(kind, "__reduce__", object)
-    written = (getattr(kind, name, None) for name in ("__getstate__", "__getnewargs__"))
-    if not is_plain or any(hasattr(kind, name) for name in SAYS_ITSELF) or any(hasattr(e, "__code__") for e in written):
+    if not (is_usual(kind, "__reduce_ex__", object) and is_usual(kind, "__reduce__", object)):
         return None
     base, maker = built_on(kind), (kind,)
-    if not base and has_only_a_dict(kind):  # as nearly all have: the quick way to the same
+    if not base and has_only_a_dict(kind) and not says_more(kind):  # as nearly all: the quick way to the same
         return lambda value: (__newobj__, maker, value.__dict__, None, None, set_attributes)
 
     def reduced(value: Any) -> Any:
         made, arguments, state, items, entries = (*value.__reduce_ex__(5), None, None, None)[:5]
+        if state is None and base in CONTAINERS:  # what it holds tells what it is
+            return made, arguments, None, items, entries
         return made, arguments, (base, state), items, entries, set_based
 
     return reduced
+
+
+def says_more(kind: Any) -> bool:
+    """Whether *kind* says itself what its objects are made of, or how they are filled."""
+    of_its_own = any(hasattr(kind, name) for name in ("__setstate__", "__getnewargs__", "__getnewargs_ex__"))
+    return of_its_own or not is_usual(kind, "__getstate__", object)
 
 
 def set_attributes(value: Any, stored: Any) -> None:
     """Give *value*, which is new, the attributes that a plain object had."""
     kind: Any = type(value)
     if _is_filled_simply(kind):
-        value.__dict__.update(stored)
+        if stored:
+            space = value.__dict__
+            for name, each in stored.items():  # one by one: so the names stay shared with those of other objects
+                space[name] = each
     else:
         set_based(value, ("", stored))
 
@@ -82,10 +93,15 @@ def set_based(value: Any, state: tuple[str, Any]) -> None:
         if stored is not None:
             value.__setstate__(stored)
         return
+    if stored is not None and type(stored) not in (dict, tuple):
+        raise FieldsDiffer(
+            f"stored values of {name_of(kind)} had a `__setstate__` for their {type(stored).__name__}: give it back"
+        )
     attributes = attributes_in(stored)
     known = fields_of(kind)
     if known.names:
-        come = come_to(kind, tuple(attributes), attributes, known)
+        public = tuple(name for name in attributes if name in known.names or not name.startswith("_"))
+        come = come_to(kind, public, attributes, known)
         if not hasattr(value, "__dict__"):  # a field may go, as between two dataclasses
             attributes = {name: each for name, each in attributes.items() if name in known.names}
         attributes |= come

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from gc import get_referents
+from inspect import isabstract
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
@@ -178,6 +179,8 @@ def _new(kind: Any, arguments: tuple[Any, ...]) -> Any:
     if not arguments and isinstance(kind, type) and (is_named_tuple(kind) or issubclass(kind, Enum)):
         raise FieldsDiffer(f"stored values of {name_of(kind)} were of a class of another kind: make it what it was")
     check_class(kind)
+    if isabstract(kind):
+        raise FieldsDiffer(f"{name_of(kind)} is abstract today, and there are stored values of it: make it what it was")
     try:
         return kind.__new__(kind, *arguments)
     except Exception:
