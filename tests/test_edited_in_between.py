@@ -609,6 +609,24 @@ def test_what_hands_on_groups_leaves_them_to_their_reader(between: str, reader: 
         assert (played.after, played.status) == (unedited.after, unedited.status), (way, str(played.report))
 
 
+PICKING: dict[str, Body] = {
+    "element_at": lambda s: s.element_at(4),
+    "element_at_or_default": lambda s: s.element_at_or_default(4),
+    "find": lambda s: s.find(lambda g, index, source: g.key > 5),
+    "first": lambda s: s.first(lambda g: g.key > 5),
+}
+
+
+@pytest.mark.parametrize("picking", PICKING)
+def test_what_has_picked_none_of_the_groups_is_taken_out(picking: str) -> None:
+    """Groups that nobody was given begin with the next event, as new ones do."""
+    groups = a.group_by(lambda value: value % 3)
+    before, after = PICKING[picking](groups).flat_map(total), groups.flat_map(total)
+    for way in WAYS[:-1]:
+        played = play(before, after, way, [("a", value) for value in range(5)], [("a", 5), ("a", 6), ("a", 8), *ENDS])
+        assert (played.before, played.after) == ([], [5, 6, 13]), (way, str(played.report))
+
+
 NUMBERED: dict[str, Body] = {
     "zip": lambda s: s.zip(rx.range(1000)),
     "combine_latest": lambda s: s.combine_latest(rx.of(0)),

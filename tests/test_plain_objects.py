@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from types import ModuleType
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import pytest
 from lanes import crossed
@@ -18,6 +18,7 @@ from lanes import crossed
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from checkpoint.format.codec import decode, decode_data, encode
+from checkpoint.format.named_members import FieldsDiffer
 from checkpoint.format.plain_objects import built_on, reducer_for
 from checkpoint.format.salvage import unreadable_in
 from hosting import ListSource, QueryEvaluator
@@ -87,6 +88,7 @@ def kinds() -> Iterator[Callable[[str], Any]]:
     def become(name: str) -> Any:
         made = sys.modules[MODULE] = ModuleType(MODULE)
         given = (dataclass, NamedTuple, TypedDict, Counter, timedelta, ABC, abstractmethod)
+        made.ClassVar = ClassVar  # type: ignore[attr-defined]
         made.__dict__.update({each.__name__: each for each in given}, __name__=MODULE)
         exec(TEXTS[name], made.__dict__)
         return made.__dict__.get("Item")
@@ -136,6 +138,28 @@ def test_classes_of_attributes_go_over_to_one_another(module: Callable[[str], An
     data = encode(made(module(before), before))
     module(today)
     assert content(decode(data)) == (1, 2)
+
+
+RENAMED: dict[str, str] = {
+    "a dataclass": "@dataclass\nclass Item:\n    k: int\n    v: int\n    w: int = 5\n",
+    "frozen slots": "@dataclass(frozen=True, slots=True)\nclass Item:\n    k: int\n    v: int\n    w: int = 5\n",
+    "plain": "class Item:\n    w = 5\n",
+}
+
+
+@pytest.mark.parametrize("today", RENAMED)
+def test_attributes_that_were_renamed_are_said(module: Callable[[str], Any], today: str) -> None:
+    """Private attributes become fields: refused with what to say, and right when it is said; a cache is no field."""
+    value = module("plain")(0, 0)
+    value.__dict__ = {"_k": 1, "_v": 2, "_cache": {}}
+    data, space = encode(value), sys.modules[MODULE].__dict__
+    exec(RENAMED[today], space)
+    if today != "plain":
+        with pytest.raises(FieldsDiffer, match=r"have the class say __renamed_fields__ = {'_k': 'k'}"):
+            decode(data)
+    exec(RENAMED[today] + "    __renamed_fields__: ClassVar = {'_k': 'k', '_v': 'v'}\n", space)
+    again = decode(data)
+    assert (again.k, again.v, again.w) == (1, 2, 5)
 
 
 class Asking:

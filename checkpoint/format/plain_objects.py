@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from checkpoint.format.named_fields import (
+    RENAMED,
     attributes_in,
     built_on,
     check_built_on,
@@ -26,6 +27,7 @@ from checkpoint.format.named_fields import (
     is_usual,
     put,
     reducer_of,
+    renamed,
 )
 from checkpoint.format.named_members import FieldsDiffer
 from reliable_rx.class_of import name_of
@@ -79,7 +81,7 @@ def set_attributes(value: Any, stored: Any) -> None:
 
 @lru_cache(maxsize=1000)
 def _is_filled_simply(kind: Any) -> bool:
-    is_other = hasattr(kind, "__setstate__") or bool(fields_of(kind).names) or built_on(kind)
+    is_other = hasattr(kind, "__setstate__") or hasattr(kind, RENAMED) or bool(fields_of(kind).names) or built_on(kind)
     return not is_other and has_only_a_dict(kind)
 
 
@@ -97,15 +99,21 @@ def set_based(value: Any, state: tuple[str, Any]) -> None:
         raise FieldsDiffer(
             f"stored values of {name_of(kind)} had a `__setstate__` for their {type(stored).__name__}: give it back"
         )
-    attributes = attributes_in(stored)
+    found = attributes_in(stored)
+    attributes = dict(zip(renamed(kind, tuple(found)), found.values(), strict=True))
     known = fields_of(kind)
     if known.names:
-        public = tuple(name for name in attributes if name in known.names or not name.startswith("_"))
+        public = tuple(each for each in attributes if each in known.names or _may_be_a_field(each, known.names))
         come = come_to(kind, public, attributes, known)
         if not hasattr(value, "__dict__"):  # a field may go, as between two dataclasses
             attributes = {name: each for name, each in attributes.items() if name in known.names}
         attributes |= come
     put(value, attributes)
+
+
+def _may_be_a_field(name: str, known: tuple[str, ...]) -> bool:
+    """Whether an attribute, which is no field today, may be one under another name: `_k` may for `k`, a cache not."""
+    return not name.startswith("_") or name.lstrip("_") in known
 
 
 def _is_of_dataclass(method: Any) -> bool:

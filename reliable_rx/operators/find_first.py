@@ -27,7 +27,7 @@ B = TypeVar("B")
 
 @frozen
 class ElementAt(Linear, name="element_at"):
-    keeps_inner = is_bound = True
+    keeps_inner = is_bound = picks = True
     index: int
 
     @dataclass(slots=True)
@@ -106,7 +106,7 @@ def element_at_or_default(index: int, default_value: Any = None) -> Callable[[Ob
 
 @frozen
 class Find(Linear, name="find"):
-    keeps_inner = True
+    keeps_inner = picks = True
     adds_others = True
     predicate: Callable[[Any, int, Observable[Any]], Any]
     _source: Observable[Any]
@@ -174,7 +174,7 @@ def find_index(predicate: Callable[[A, int, Observable[A]], Any]) -> Callable[[O
 
 @frozen
 class First(Linear, name="first"):
-    keeps_inner = True
+    keeps_inner = picks = True
     predicate: Callable[[Any], Any] | None = None
 
     def on_next(self, state: None, value: Any, out: list[Any]) -> bool:

@@ -187,6 +187,8 @@ def ended_groups(row: Instance) -> Iterator[EndedGroup]:
     for node in row.plan.nodes if row.subjects else ():
         reader = node.down
         while reader is not None and hands_on_all(reader) and (row.active & reader.bit or not may_end(reader)):
+            if isinstance(reader.op, Linear) and reader.op.picks:
+                break
             reader = reader.down  # what may end, and has not, has handed on all so far
         if reader is not None and node.op.begins_again:
             for key, subject in row.groups(node).items():

@@ -3,9 +3,7 @@
 An operator never does I/O, reads a clock, draws randomness or knows its neighbours. It is shared by every running
 instance of a plan; an instance only has the operator's *state*, a small dataclass whose fields are the checkpoint
 format. So no operator contains save, load, lock or scheduler code, and the same object runs in an engine and on
-plain `reactivex`.
-
-Two shapes carry all of Rx:
+plain `reactivex`. Two shapes carry all of Rx:
 
 * `Linear`: one input; a step from (state, value) to what to emit. Whole lists may be taken at once.
 * `Stage`: everything else (several inputs, timers, inner sequences). Its steps get a `Context` to act through.
@@ -163,6 +161,8 @@ class Linear(Operator):
     """The parameter that says of a value whether it passes, if that is all the operator does."""
     hands_out: ClassVar[bool] = False
     """Whether its state's `value` is emitted itself, and a function may change that in place the next time."""
+    picks: ClassVar[bool] = False
+    """Whether it emits one of the values, with which it ends: while it runs it has emitted none."""
 
     def on_next(self, state: Any, value: Any, out: list[Any], /) -> bool | None:
         """Take one value."""
