@@ -7,7 +7,7 @@ from typing import Any
 
 from reliable_rx.runtime.instance import Instance
 from reliable_rx.runtime.plan import PlanNode
-from reliable_rx.runtime.reading import remember_order, subject_of
+from reliable_rx.runtime.reading import subject_of
 
 Row = tuple[Any, ...]
 
@@ -30,7 +30,10 @@ def restore(instance: Instance, row: Row) -> None:
             continue
         order = known.get(leaf.index, 0)
         if leaf.reads_inner:
-            remember_order(instance, leaf, order)
+            if instance.orders is None:
+                instance.orders = {leaf.index: order}  # `remember_order`, without a call
+            else:
+                instance.orders[leaf.index] = order
             subject_of(instance, leaf).add((order, instance, leaf))
         else:
             world.resume(instance, leaf, order)

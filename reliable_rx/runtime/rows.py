@@ -180,7 +180,9 @@ class Loader:
             path = self.refitting.path(subject.saved[:-3], known) if self.refitting.renamed else known
             outer: Inner[Any, Any] = Inner(subject)
             reader = owner.plan.by_path.get(path)
-            if reader is None or self._reads_no_more(owner, reader, node, outer):
+            if reader is None or (
+                (self.tells or not reader.mask & node.bit) and self._reads_no_more(owner, reader, node, outer)
+            ):
                 self._drop(path, outer)
             elif opens(reader):  # not what the owner itself has read, and reads no more: a time to live
                 child = self._load_child(owner, reader, key, outer, signature_id, inner)
