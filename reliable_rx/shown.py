@@ -9,7 +9,7 @@ builtin container, among them dataclasses and errors) and a limit on the depth (
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from itertools import chain, islice
@@ -21,10 +21,20 @@ from reliable_rx.class_of import attribute_of, bases_of, is_a, path_of, qualname
 LIGHT_MAX = 100_000
 """Of how many characters, about, a text may be that is made at once."""
 PIECE_MAX, DEPTH_MAX, PLACED_MAX = 200, 6, 1000
+NAMED_MAX = 10
 _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _ROWS: tuple[tuple[type, str, str], ...] = (
     (list, "[", "]"), (tuple, "(", ")"), (set, "{", "}"), (frozenset, "frozenset({", "})"), (deque, "deque([", "])"),
 )  # fmt: skip
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first of *names* as a list for a sentence.
+
+    >>> listed(["a", "b"]), listed([str(n) for n in range(11)])[-10:]
+    ("'a', 'b'", "'9', ...")
+    """
+    return ", ".join(map(repr, names[:NAMED_MAX])) + (", ..." if len(names) > NAMED_MAX else "")
 
 
 def bounded_repr(value: Any, characters_max: int) -> str:

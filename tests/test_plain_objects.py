@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,6 +64,14 @@ TEXTS: dict[str, str] = {
         "    def __getstate__(self): return {'k': self.k, 'v': self.v}\n"
         "    def __setstate__(self, state): [setattr(self, *each) for each in state.items()]"
     ),
+    "empty": "class Item(dict):\n    def __init__(self, *parts): pass",
+    "its own dict": (
+        "class Item(dict):\n    def __init__(self, k=0, v=0): super().__init__(k=k, v=v); self.__dict__ = self"
+    ),
+    "ordered state": (
+        "class Item:\n    def __init__(self, k, v): self.k, self.v = k, v\n"
+        "    def __getstate__(self): return OrderedDict(k=self.k, v=self.v)"
+    ),
     "members": "class Item(set):\n    def __init__(self, *parts): super().__init__(parts)",
     "typed dict": "class Item(TypedDict):\n    k: int\n    v: int",
     "counter": "class Item(Counter):\n    pass",
@@ -87,7 +95,7 @@ def kinds() -> Iterator[Callable[[str], Any]]:
 
     def become(name: str) -> Any:
         made = sys.modules[MODULE] = ModuleType(MODULE)
-        given = (dataclass, NamedTuple, TypedDict, Counter, timedelta, ABC, abstractmethod)
+        given = (dataclass, NamedTuple, TypedDict, Counter, OrderedDict, timedelta, ABC, abstractmethod)
         made.ClassVar = ClassVar  # type: ignore[attr-defined]
         made.__dict__.update({each.__name__: each for each in given}, __name__=MODULE)
         exec(TEXTS[name], made.__dict__)
@@ -149,9 +157,9 @@ RENAMED: dict[str, str] = {
 
 @pytest.mark.parametrize("today", RENAMED)
 def test_attributes_that_were_renamed_are_said(module: Callable[[str], Any], today: str) -> None:
-    """Private attributes become fields: refused with what to say, and right when it is said; a cache is no field."""
+    """Private attributes become fields: refused with what to say, and right when it is said."""
     value = module("plain")(0, 0)
-    value.__dict__ = {"_k": 1, "_v": 2, "_cache": {}}
+    value.__dict__ = {"_k": 1, "_v": 2}
     data, space = encode(value), sys.modules[MODULE].__dict__
     exec(RENAMED[today], space)
     if today != "plain":

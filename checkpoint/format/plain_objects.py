@@ -30,10 +30,10 @@ from checkpoint.format.named_fields import (
     renamed,
 )
 from checkpoint.format.named_members import FieldsDiffer
-from reliable_rx.class_of import name_of
+from reliable_rx.class_of import is_a, name_of
 from reliable_rx.functions.reach import is_own
 
-CONTAINERS = ("dict", "list")
+CONTAINERS: dict[str, Callable[[Any], int]] = {"dict": dict.__len__, "list": list.__len__}
 
 
 def reducer_for(kind: Any) -> Callable[[Any], Any] | None:
@@ -54,7 +54,7 @@ def attributes_reducer(kind: Any) -> Callable[[Any], Any] | None:
 
     def reduced(value: Any) -> Any:
         made, arguments, state, items, entries = (*value.__reduce_ex__(5), None, None, None)[:5]
-        if state is None and base in CONTAINERS:  # what it holds tells what it is
+        if state is None and base in CONTAINERS and CONTAINERS[base](value):  # what it holds tells what it is
             return made, arguments, None, items, entries
         return made, arguments, (base, state), items, entries, set_based
 
@@ -95,25 +95,24 @@ def set_based(value: Any, state: tuple[str, Any]) -> None:
         if stored is not None:
             value.__setstate__(stored)
         return
-    if stored is not None and type(stored) not in (dict, tuple):
-        raise FieldsDiffer(
-            f"stored values of {name_of(kind)} had a `__setstate__` for their {type(stored).__name__}: give it back"
-        )
+    if not _are_attributes(stored):
+        what = f"stored values of {name_of(kind)} had a `__setstate__` for their {name_of(type(stored))}"
+        raise FieldsDiffer(f"{what}: give it back")
     found = attributes_in(stored)
     attributes = dict(zip(renamed(kind, tuple(found)), found.values(), strict=True))
     known = fields_of(kind)
     if known.names:
-        public = tuple(each for each in attributes if each in known.names or _may_be_a_field(each, known.names))
-        come = come_to(kind, public, attributes, known)
+        come = come_to(kind, tuple(attributes), attributes, known)
         if not hasattr(value, "__dict__"):  # a field may go, as between two dataclasses
             attributes = {name: each for name, each in attributes.items() if name in known.names}
         attributes |= come
     put(value, attributes)
 
 
-def _may_be_a_field(name: str, known: tuple[str, ...]) -> bool:
-    """Whether an attribute, which is no field today, may be one under another name: `_k` may for `k`, a cache not."""
-    return not name.startswith("_") or name.lstrip("_") in known
+def _are_attributes(stored: Any) -> bool:
+    """Whether *stored* is what pickle gives an object without `__setstate__`: a dict, or one and that of its slots."""
+    parts = stored if type(stored) is tuple and len(stored) == 2 else (stored,)
+    return all(each is None or is_a(each, dict) for each in parts)
 
 
 def _is_of_dataclass(method: Any) -> bool:

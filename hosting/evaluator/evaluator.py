@@ -48,7 +48,9 @@ from hosting.evaluator.source_definitions import SourceDefinitions
 from hosting.reports.growth import Growth
 from hosting.reports.incidents import Incidents
 from hosting.reports.reporter import Reporter
+from hosting.reports.start_warnings import StartWarnings
 from hosting.reports.statistics import RecoveryFigures
+from hosting.reports.store_commands import or_repair_it
 from hosting.reports.unheard import stood_still, unheard
 from hosting.sources.pushed import PushedStream
 from reliable_rx.errors import StoreUnavailable
@@ -109,15 +111,17 @@ class QueryEvaluator(Looking):
         lend: Lend | None = None,
     ) -> None:
         arguments.check_options(locals())
-        self.store, self.delivery = store, delivery
-        self.batch_events_max, self.strict = batch_events_max, strict
+        self.store, self.delivery, self.batch_events_max, self.strict = store, delivery, batch_events_max, strict
         self.lock, self.working, self.changed = Turnstile(), Working(), threading.Condition()
         self.engine, self.inside, self.companions = QueryEngine(), Inside(self), Companions()
         incidents = self.incidents = Incidents(clock=clock)
-        self.calls = Calls(self.engine.calls, incidents, wake=self.wake, durable_first=delivery == "exactly_once")
         time = self.time = HostClock(clock, incidents)
+        self.calls = Calls(self.engine.calls, incidents, wake=self.wake, durable_first=delivery == "exactly_once")
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=time.read, incidents=incidents)
-        self.growth, self.definitions = Growth(self.intake.sources, self.incidents), SourceDefinitions(self)
+        self.growth, self.warnings = Growth(self.intake.sources, incidents), StartWarnings(incidents)
+        self.definitions = SourceDefinitions(
+            self.intake, self.warnings, incidents, strict=strict, repair=or_repair_it(store), inside=self.inside,
+            close_group=self._close_group, checkpoint=lambda: self.checkpointer.now(full=False))  # fmt: skip
         self.holders = StreamHolders(
             self.lock, store=store, incidents=incidents, events_max=buffer_events_max, check=self.inside.check
         )
@@ -130,13 +134,9 @@ class QueryEvaluator(Looking):
         )
         self.reporter, self.guard, self.redefinitions = Reporter(self), Guard(self), Redefinitions(self)
         self.declared: dict[str, tuple[Any, Policy, Limits, EventTime | None]] = {}
-        self.durable_plans: set[str] = set()
-        self.committed: deque[group_commit.Group] = deque()
-        self.warnings: list[str] = []
-        self.harmless = set[str]()  # those of them that are over with the start
-        self.round_turns = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
-        self.round_events = max(256, 2 * batch_events_max)
-        self.fresh: list[Output] = []
+        self.durable_plans, self.fresh, self.committed = set[str](), list[Output](), deque[group_commit.Group]()
+        most = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
+        self.round_turns, self.round_events = most, max(256, 2 * batch_events_max)
         self.passes_over: group_commit.PassesOver = ""  # which turns behind the checkpoint, for a repair
         self.on_wake: Callable[[], None] | None = None  # for a host that calls `step` itself
         self.awake = self.started = self.closed = self.stopping = self.looping = False

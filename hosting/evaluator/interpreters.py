@@ -7,8 +7,7 @@ Turns behind a checkpoint can be taken again by the functions that took them onl
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from hosting.reports.begun_again import afresh_told
 from hosting.reports.store_commands import or_repair_it
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.operators.contract.arguments import plural
+from reliable_rx.shown import listed
 
 if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from hosting.engine.turns import Create
     from hosting.evaluator.evaluator import QueryEvaluator
 
-LOG = logging.getLogger("reliable_rx")
 SUSPENDED = "suspended"
-NAMED_MAX = 10
 
 
 def check_clean(evaluator: QueryEvaluator, turn: int) -> None:
@@ -111,18 +109,14 @@ def report_taken_over(evaluator: QueryEvaluator, what: str) -> None:
     misfits = evaluator.engine.suspended.misfits
     lost = [name for name in names if name in reports and (reports[name].dropped or reports[name].fresh)]
     lost += [name for name in misfits if name not in lost]
-    message = f"the store holds {what}: {shown(names) or 'no query'} of the app went on from what was stored"
+    message = f"the store holds {what}: {listed(names) or 'no query'} of the app went on from what was stored"
     if lost:
-        message += f"; the state of operators in {shown(lost)} was given up (statistics().reports)"
+        message += f"; the state of operators in {listed(lost)} was given up (statistics().reports)"
         message += "".join(f"; that of {name!r} {needed(error.fields['gone'])}" for name, error in misfits.items())
     else:
-        LOG.warning("%s", evaluator.incidents.placed(message))
-        evaluator.harmless.add(message)
+        evaluator.warnings.tell(message)
+        return
     evaluator.warnings.append(message)
-
-
-def shown(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:NAMED_MAX])) + (", ..." if len(names) > NAMED_MAX else "")
 
 
 def check_left(evaluator: QueryEvaluator) -> None:
@@ -132,7 +126,7 @@ def check_left(evaluator: QueryEvaluator) -> None:
     if names:
         why = left[names[0]].why
         raise CheckpointRefused(
-            f"this would suspend {shown(names)}: the store holds {why}; do it with the Python that made it, or give "
+            f"this would suspend {listed(names)}: the store holds {why}; do it with the Python that made it, or give "
             f"the app that declares them",
             what=why,
             where="code",
@@ -159,7 +153,7 @@ def wake(evaluator: QueryEvaluator) -> None:
             evaluator._take(turn)
     if woken:
         evaluator.warnings.append(
-            f"no longer suspended: {shown(woken)}; they go on from their state, and have missed what came meanwhile"
+            f"no longer suspended: {listed(woken)}; they go on from their state, and have missed what came meanwhile"
         )
 
 

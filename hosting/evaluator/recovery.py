@@ -47,7 +47,11 @@ def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.reporter.starting()
     with no_collections():
         figures = _recover(evaluator)
-        evaluator.definitions.positions.settle()
+        if (
+            evaluator.definitions.positions.passed_over
+        ):  # what positions mean from now on is stored before the first turn
+            evaluator.outlets.open()
+            evaluator.checkpointer.now(full=True)
     return figures
 
 
@@ -237,7 +241,9 @@ def compare(
     differing = [each for each in journaling.compare(written, outputs) if not unloadable.is_silent(engine, each)]
     if differing:
         changed = changed_code(evaluator, differing)
-        data, told = evaluator.definitions.read_by(differing), evaluator.reporter.identity_keys.told
+        reads = engine.standing
+        data = evaluator.definitions.read_by(differing, lambda name: reads[name].plan.sources if name in reads else ())
+        told = evaluator.reporter.identity_keys.told
         how: dict[str, Any] = {
             "strict": evaluator.strict,
             "changed": changed,

@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING
 
 from hosting.engine.hosted_query import RUNNING, Standing
 from hosting.evaluator.class_versions import ClassVersions
-from hosting.evaluator.interpreters import shown
+from hosting.evaluator.source_definitions import REDEFINED
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import described
 from reliable_rx.interrupts import let_through
 from reliable_rx.runtime.plan import Plan
+from reliable_rx.shown import listed
 
 if TYPE_CHECKING:
     from hosting.evaluator.evaluator import QueryEvaluator
 
-REDEFINED = "redefined"
 COMPARED_S = 0.1
 """After that, plans that reach another object are told of without a look at what it holds: events wait meanwhile."""
 
@@ -109,7 +109,7 @@ def sentence(names: list[str], others: int, more: str, *, are_classes: bool) -> 
     shared = f", as do {others:,} more that share its functions" if others else ""
     kept = " while this process runs, or its state keeps values of the old class for good" if are_classes else ""
     return (
-        f"{shown(names)} was defined anew while it ran{more}: the query uses the new meaning from now on{shared}, and "
+        f"{listed(names)} was defined anew while it ran{more}: the query uses the new meaning from now on{shared}, and "
         f"the store has the one of its create, so a start behind a kill may find other outputs and end it; create the "
         f"query again (in a notebook: run the cell with create again){kept}, and set what is set once before its create"
     )

@@ -17,35 +17,64 @@ whole, also with what does not pickle), comparing outputs alone (a state may dif
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hosting.engine.watched_names import WatchedNames
-from hosting.evaluator.interpreters import shown
-from hosting.evaluator.redefinitions import REDEFINED
 from hosting.evaluator.source_positions import SourcePositions, named
-from hosting.reports.store_commands import or_repair_it
 from hosting.sources.definition import definition_of
 from hosting.sources.fingerprint import Difference, Fingerprint, Versions, differing
 from hosting.sources.numbering import Reading, reading_of
 from reliable_rx.errors import NondeterminismDetected, StoreUnavailable
 from reliable_rx.names import query_of
+from reliable_rx.reliable import Source
+from reliable_rx.shown import listed
 
 if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
+    from contextlib import AbstractContextManager
 
+    from hosting.edges.partition import Partition
+    from hosting.reports.incidents import Incidents
+    from hosting.reports.start_warnings import StartWarnings
+
+REDEFINED = "redefined"
+"""The incident of a query or source that reaches what was defined anew while it ran."""
 DATA_MAX = 10
 """Where data are bound anew more often, by a thread say, that is only told: reading again each time costs too much."""
 READ = ("events", "rejects")
 """The kinds of journalled turns that are read from their source again."""
 
 
+class Inputs(Protocol):
+    """The sources of an evaluator, and where they are read."""
+
+    @property
+    def sources(self) -> Mapping[str, Source]: ...
+    @property
+    def partitions(self) -> Mapping[tuple[str, str], Partition]: ...
+    def move(self, positions: Mapping[tuple[str, str], int], /) -> None:
+        """Read partitions again from these positions on."""
+
+
 class SourceDefinitions:
     """What the sources of an evaluator are defined by, now and in its store."""
 
-    def __init__(self, evaluator: QueryEvaluator) -> None:
-        self.evaluator = evaluator
+    def __init__(
+        self,
+        inputs: Inputs,
+        warnings: StartWarnings,
+        incidents: Incidents,
+        *,
+        strict: bool,
+        repair: str,
+        inside: AbstractContextManager[None],
+        close_group: Callable[[], None],
+        checkpoint: Callable[[], None],
+    ) -> None:
+        self._inputs, self._warnings, self._incidents = inputs, warnings, incidents
+        self._strict, self._repair = strict, repair
+        self._inside, self._close_group, self._checkpoint = inside, close_group, checkpoint
         self.is_first = True
         """Whether nothing of this process reads the sources yet, as another partition of a node may."""
         self.read: dict[str, Reading] = {}
@@ -59,7 +88,7 @@ class SourceDefinitions:
         """Those whose turns were taken again all the same."""
         self.data: dict[str, str] = {}
         """Those that have read turns again with other data, with a sentence that says so."""
-        self.positions = SourcePositions(evaluator)
+        self.positions = SourcePositions(inputs.sources, warnings, strict=strict)
         self._compared = set[str]()
         """The sources of which it is known that positions mean what they meant when they were stored."""
 
@@ -75,11 +104,11 @@ class SourceDefinitions:
 
     def _compare(self, read: set[str]) -> None:
         """*Raises* `NondeterminismDetected` if positions of what has been *read* mean other records."""
-        self.positions.check(self, read - self._compared)
+        self.positions.check(self.read, self.stored, read - self._compared)
         self._compared |= read
 
     def _read(self, *, anew: bool = False) -> dict[str, Reading]:
-        found = {name: reading_of(source, anew=anew) for name, source in self.evaluator.intake.sources.items()}
+        found = {name: reading_of(source, anew=anew) for name, source in self._inputs.sources.items()}
         self.watched.reset(content for each in found.values() for content in each.names)
         return found
 
@@ -106,11 +135,11 @@ class SourceDefinitions:
                 continue
             if there.refuses and name not in self.passed_over:
                 self.passed_over[name] = self._refusal(name, there, first, last)
-                self.evaluator.warnings.append(self.passed_over[name].message)
+                self._warnings.append(self.passed_over[name].message)
             elif not there.refuses and name not in self.data:
                 what, way = self._told(name, there)
                 self.data[name] = f"{what}: {way}"
-                self.evaluator.warnings.append(
+                self._warnings.append(
                     f"turns {first:,} to {last:,} were read again after a crash: {what}. If that decides what is read, "
                     f"a state may differ that no output shows (outputs that differ are refused, or told with "
                     f"strict=False): have it be the same at each start. The id of a run, or a time in a line of a log, "
@@ -133,10 +162,10 @@ class SourceDefinitions:
 
     def _refusal(self, name: str, there: Difference, first: int, last: int) -> NondeterminismDetected:
         """Say of which source the code differs. *Raises* it where that is not to be passed over."""
-        strict = self.evaluator.strict
+        strict = self._strict
         way = (
             f"put the old code back, start, stop cleanly, and change it then; or go on with what it reads now, "
-            f"with strict=False (App(strict=False)){or_repair_it(self.evaluator.store)}"
+            f"with strict=False (App(strict=False)){self._repair}"
         )
         if not strict:
             way = "they were read again with what it is now, so states and outputs are what comes of that"
@@ -153,11 +182,14 @@ class SourceDefinitions:
         return error
 
     def _parts(self, name: str, there: Difference) -> str:
-        definition = definition_of(self.evaluator.intake.sources[name])
+        definition = definition_of(self._inputs.sources[name])
         return ", ".join(named(part, definition.get(part)) for part in there.parts)
 
-    def read_by(self, queries: Iterable[str]) -> dict[str, str]:
-        """Say what differs of the sources behind *queries* that have read turns again with other data."""
+    def read_by(self, queries: Iterable[str], reads: Callable[[str], Collection[str]]) -> dict[str, str]:
+        """Say what differs of the sources behind *queries* that have read turns again with other data.
+
+        *reads* says what a query reads: sources and other queries.
+        """
         found, waiting = dict[str, str](), {query_of(each) for each in queries}
         seen = set[str]()
         while self.data and waiting:
@@ -165,8 +197,7 @@ class SourceDefinitions:
             seen.add(name)
             if name in self.data:
                 found[name] = self.data[name]
-            standing = self.evaluator.engine.standing.get(name)
-            waiting |= (set(standing.plan.sources) if standing is not None else set()) - seen
+            waiting |= set(reads(name)) - seen
         return found
 
     # -- while it runs
@@ -175,7 +206,7 @@ class SourceDefinitions:
         """Tell of the sources that reach what was defined anew, and have what follows be read by that."""
         if not self.watched.are_due():
             return
-        with self.evaluator.inside:
+        with self._inside:
             now = self._read()
         found = {name: differing(self.read[name].now, each.now) for name, each in now.items()}
         is_code = any(each is not None and each.is_code for each in found.values())
@@ -188,24 +219,23 @@ class SourceDefinitions:
 
     def _tell(self, name: str, there: Difference | None) -> None:
         if there is None:
-            self.evaluator.incidents.resolve(REDEFINED, name)
+            self._incidents.resolve(REDEFINED, name)
             return
         message = (
             f"its {self._parts(name, there)} was defined anew while it ran{_named(there, ' (', ')')}: what it reads "
             f"from now on is read by the new one. Start with the new one, or stop cleanly and then with any"
         )
-        self.evaluator.incidents.report(REDEFINED, name, message, level=logging.WARNING, once=True)
+        self._incidents.report(REDEFINED, name, message, level=logging.WARNING, once=True)
 
     def _take_up(self, sources: Collection[str], now: dict[str, Reading]) -> None:
         """Have one definition before a checkpoint, and another one behind it; what was read ahead is read again."""
-        evaluator = self.evaluator
-        evaluator._close_group()
+        self._close_group()
         self.read, self.is_told = now, False
         with suppress(StoreUnavailable):  # then no turn is taken until there is one
-            evaluator.checkpointer.now(full=False)
-        partitions = evaluator.intake.partitions.items()
+            self._checkpoint()
+        partitions = self._inputs.partitions.items()
         is_read = {key: each for key, each in partitions if key[0] in sources and each.reader and not each.ended}
-        evaluator.intake.move({key: each.safe_position for key, each in is_read.items()})
+        self._inputs.move({key: each.safe_position for key, each in is_read.items()})
 
     def to_tell(self) -> dict[str, Any]:
         """Return what the first group of this run, or behind a redefinition, is to have."""
@@ -238,5 +268,5 @@ def _named(there: Difference, before: str = "", behind: str = "") -> str:
     """Name what differs in the parts of a source."""
     if not there.names:
         return "" if before else "holds what differs"
-    names = shown(list(there.names))
+    names = listed(list(there.names))
     return f"{before}{names} differs{behind}" if before else f"holds or names {names}, which differs"

@@ -6,84 +6,72 @@ What the numbers depend on (`hosting.sources.numbering`) is stored with the posi
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hosting.evaluator.interpreters import shown
 from hosting.sources.definition import CLASS, definition_of, numbering_of
-from hosting.sources.fingerprint import Fingerprint
-from hosting.sources.numbering import data_differing, renumbered_since
+from hosting.sources.fingerprint import Fingerprint, Versions
+from hosting.sources.numbering import Reading, data_differing, renumbered_since
 from reliable_rx.class_of import path_of
 from reliable_rx.errors import NondeterminismDetected
 from reliable_rx.functions.reach import plain_function
 from reliable_rx.reliable import Source
+from reliable_rx.shown import listed
 
 if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
-    from hosting.evaluator.source_definitions import SourceDefinitions
+    from hosting.reports.start_warnings import StartWarnings
 
-LOG = logging.getLogger("reliable_rx")
 OTHER_RECORDS = "where these are other records now, some are never read, and some come twice"
 
 
 class SourcePositions:
     """Which sources of an evaluator count otherwise than their stored positions."""
 
-    def __init__(self, evaluator: QueryEvaluator) -> None:
-        self.evaluator = evaluator
+    def __init__(self, sources: Mapping[str, Source], warnings: StartWarnings, *, strict: bool) -> None:
+        self._sources, self._warnings, self._strict = sources, warnings, strict
         self.passed_over: dict[str, NondeterminismDetected] = {}
         """Those that are read on all the same."""
 
-    def check(self, definitions: SourceDefinitions, read: Collection[str]) -> None:
-        """*Raises* `NondeterminismDetected` if a source that has been *read* counts otherwise, unless that is taken."""
-        for name, reading in definitions.read.items():
-            stored = definitions.stored.get(name)
+    def check(self, found: Mapping[str, Reading], known: Mapping[str, Versions], read: Collection[str]) -> None:
+        """*Raises* `NondeterminismDetected` if a source that has been *read* counts otherwise, unless that is taken.
+
+        *found* are the definitions of today, *known* those that are stored.
+        """
+        for name, reading in found.items():
+            stored = known.get(name)
             if stored is None or name not in read:
                 continue
-            parts = renumbered_since(stored, reading, self.evaluator.intake.sources[name])
+            parts = renumbered_since(stored, reading, self._sources[name])
             if parts:
                 self._refuse(name, parts)
             else:
                 self._warn(name, stored[-1], reading.now)
 
-    def settle(self) -> None:
-        """Have what the positions mean from now on stored before the first turn."""
-        if self.passed_over:
-            self.evaluator.outlets.open()
-            self.evaluator.checkpointer.now(full=True)
-
     def _refuse(self, name: str, parts: Collection[str]) -> None:
-        error = refusal(name, self.evaluator.intake.sources[name], parts, strict=self.evaluator.strict)
-        if self.evaluator.strict:
+        error = refusal(name, self._sources[name], parts, strict=self._strict)
+        if self._strict:
             raise error
         self.passed_over[name] = error
-        self.evaluator.warnings.append(error.message)
+        self._warnings.append(error.message)
 
     def _warn(self, name: str, stored: Fingerprint, now: Fingerprint) -> None:
         """Tell of what may count otherwise: what functions hold, and a class that does not say what counts."""
-        source, parts = self.evaluator.intake.sources[name], data_differing(stored, now)
+        source, parts = self._sources[name], data_differing(stored, now)
         if parts:
             before, after = {**stored.data, **stored.code}, {**now.data, **now.code}
             names = sorted(each for each in before.keys() | after.keys() if before.get(each) != after.get(each))
-            self._tell(
-                f"source {name!r}: its {shown_parts(source, parts)} holds or names {shown(names)}, which differs from "
+            self._warnings.tell(
+                f"source {name!r}: its {shown_parts(source, parts)} holds or names {listed(names)}, which differs from "
                 f"when its positions were stored: if that decides of which partition a record is, or its place, some "
                 f"records are never read and others come twice, so put the old value back; a time or the id of a run "
                 f"decides nothing"
             )
         was, is_now = stored.parts.get(CLASS), now.parts.get(CLASS)
         if stored.made_by == now.made_by and was and is_now and was[0] != is_now[0]:
-            self._tell(
+            self._warnings.tell(
                 f"source {name!r}: its {shown_parts(source, [CLASS])} was edited behind its positions: each event must "
                 f"have the id that it had; if it has another one, put it back, or declare the source under another name"
             )
-
-    def _tell(self, message: str) -> None:
-        """Tell once, at the start: an app whose data are others each time is no app in trouble."""
-        LOG.warning("%s", self.evaluator.incidents.placed(message))
-        self.evaluator.warnings.append(message)
-        self.evaluator.harmless.add(message)
 
 
 def refusal(name: str, source: Source, parts: Collection[str], *, strict: bool) -> NondeterminismDetected:

@@ -116,7 +116,7 @@ class Reporter:
         self._tell_sources("had ended in an earlier run")
         self._tell_left_out()
         tell_late(self.evaluator)
-        lasting = [each for each in self.evaluator.warnings if each not in self.evaluator.harmless]
+        lasting = self.evaluator.warnings.lasting
         for number, warning in enumerate(lasting, 1):
             self.incidents.report("recovery", f"warning {number}", warning, level=logging.WARNING)
         self.has_begun = True
