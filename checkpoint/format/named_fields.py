@@ -330,7 +330,7 @@ def fields_of(kind: Any) -> Fields:
     *Raises* `FieldsDiffer` if it says that they have exchanged their names.
     """
     if issubclass(kind, tuple):
-        if not hasattr(kind, "_field_defaults"):  # one that was written by hand
+        if not is_named_tuple(kind) or not hasattr(kind, "_field_defaults"):  # one that was written by hand
             return Fields((), {})
         named: Any = kind
         _check_not_exchanged(kind, named._fields)

@@ -96,12 +96,14 @@ def set_based(value: Any, state: tuple[str, Any]) -> None:
             value.__setstate__(stored)
         return
     if not _are_attributes(stored):
-        what = f"stored values of {name_of(kind)} had a `__setstate__` for their {name_of(type(stored))}"
-        raise FieldsDiffer(f"{what}: give it back")
+        what = f"stored values of {name_of(kind)} have a {name_of(type(stored))} for their state, and no `__setstate__`"
+        if _says_its_state(kind):  # as it was: they can never be read
+            raise TypeError(f"{what} takes it")
+        raise FieldsDiffer(f"{what} takes it today: give it back")
     found = attributes_in(stored)
     attributes = dict(zip(renamed(kind, tuple(found)), found.values(), strict=True))
     known = fields_of(kind)
-    if known.names:
+    if known.names and not issubclass(kind, tuple) and not _says_its_state(kind):
         come = come_to(kind, tuple(attributes), attributes, known)
         if not hasattr(value, "__dict__"):  # a field may go, as between two dataclasses
             attributes = {name: each for name, each in attributes.items() if name in known.names}
@@ -113,6 +115,11 @@ def _are_attributes(stored: Any) -> bool:
     """Whether *stored* is what pickle gives an object without `__setstate__`: a dict, or one and that of its slots."""
     parts = stored if type(stored) is tuple and len(stored) == 2 else (stored,)
     return all(each is None or is_a(each, dict) for each in parts)
+
+
+def _says_its_state(kind: Any) -> bool:
+    """Whether *kind* leaves out what it likes, today, so that what is not there is no field that came."""
+    return not is_usual(kind, "__getstate__", object) and not _is_of_dataclass(kind.__getstate__)
 
 
 def _is_of_dataclass(method: Any) -> bool:
