@@ -25,6 +25,7 @@ from checkpoint.format.salvage import unreadable_in
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused
+from reliable_rx.functions import replaced_classes
 
 MODULE = "classes_of_test_plain_objects"
 TEXTS: dict[str, str] = {
@@ -123,6 +124,7 @@ def kinds() -> Iterator[Callable[[str], Any]]:
 
     yield become
     sys.modules.pop(MODULE, None)
+    replaced_classes._PLACES.pop(MODULE, None)  # an evaluator of another test would take a checkpoint for what it finds
 
 
 @pytest.fixture
