@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard, TypeVar, overload
 
 T = TypeVar("T")
-HEAP_TYPE = 1 << 9
+_HEAP_TYPE = 1 << 9
 _DERIVES: Any = type.__subclasscheck__  # `issubclass` asks ABCs, which hash what they are asked of
 _MRO: Any = type.__dict__["__mro__"]
 _SPACE: Any = type.__dict__["__dict__"]
@@ -152,10 +152,19 @@ def is_odd(error: BaseException) -> bool:
     return _overrides(kind, _ASKED_OF_ERRORS) or _overrides(type(kind), _ASKED_OF_CLASSES)
 
 
+def is_heap_type(kind: type) -> bool:
+    """Whether a class is made by a statement, and not with the interpreter.
+
+    >>> is_heap_type(int), is_heap_type(type("Made", (int,), {}))
+    (False, True)
+    """
+    return bool(_FLAGS.__get__(kind) & _HEAP_TYPE)
+
+
 def _overrides(kind: type, names: tuple[str, ...]) -> bool:
     """Whether a class that is written in Python, or by an extension, has one of *names* in the place of Python's."""
     for each in bases_of(kind):
-        if not _FLAGS.__get__(each) & HEAP_TYPE:
+        if not is_heap_type(each):
             return False  # what is behind it is Python's own as well, or is not asked
         if any(name in space_of(each) for name in names):
             return True

@@ -25,13 +25,11 @@ from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, NamedTuple
 
 from checkpoint.format.named_members import FieldsDiffer, member_reducer
-from reliable_rx.class_of import module_of, name_of, qualname_of
+from reliable_rx.class_of import is_heap_type, module_of, name_of, qualname_of
 from reliable_rx.functions.imports import INSTALLED
 
 RENAMED = "__renamed_fields__"
 """What a class has to say which fields were stored under other names: ``{"old": "new"}``."""
-HEAP_TYPE = 1 << 9
-"""The flag of classes that are made by a statement, and not with the interpreter."""
 STDLIB = sysconfig.get_path("stdlib")
 _NAMED = namedtuple("_NAMED", "a")
 _OPEN = dataclasses.make_dataclass("_OPEN", ["a"])
@@ -355,7 +353,7 @@ def built_on(kind: Any) -> str:
     >>> built_on(Row), built_on(Exception), built_on(object)
     ('dict', 'Exception', '')
     """
-    found = next(each for each in type.mro(kind) if not each.__flags__ & HEAP_TYPE)
+    found = next(each for each in type.mro(kind) if not is_heap_type(each))
     return "" if found is object else qualname_of(found)
 
 
