@@ -31,7 +31,7 @@ _ROWS: tuple[tuple[type, str, str], ...] = (
 def listed(names: Sequence[str]) -> str:
     """Return the first of *names* as a list for a sentence.
 
-    >>> listed(["a", "b"]), listed([str(n) for n in range(11)])[-10:]
+    >>> listed(["a", "b"]), listed([str(n) for n in range(11)])[-8:]
     ("'a', 'b'", "'9', ...")
     """
     return ", ".join(map(repr, names[:NAMED_MAX])) + (", ..." if len(names) > NAMED_MAX else "")
