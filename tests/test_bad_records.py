@@ -96,7 +96,7 @@ class Host:
         for _ in range(100):
             turn = self.evaluator._next_turn() if taken < count else None
             if turn is not None:
-                self.evaluator._take(turn)
+                self.evaluator.turns.take(turn)
                 taken += 1
         self.evaluator.flush()
         return taken < count

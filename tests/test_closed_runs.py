@@ -19,7 +19,7 @@ from reliable_rx.errors import TooLate
 
 def waiting(evaluator: QueryEvaluator) -> None:
     """Close it while its loop has nothing to do."""
-    until(lambda: evaluator.finished or evaluator.looping, "it runs")
+    until(lambda: evaluator.finished or evaluator.lifecycle.looping, "it runs")
     evaluator.close()
 
 

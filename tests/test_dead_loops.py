@@ -100,8 +100,8 @@ def dead(evaluator: QueryEvaluator, break_it: Break) -> Iterator[PushedStream]:
 def test_what_has_failed_takes_nothing_and_says_why(break_it: Break) -> None:
     """Each call is refused by one of our errors with the remedy, and statistics say the same."""
     store = MemoryStore()
-    with dead(QueryEvaluator(store), break_it) as pushed:
-        evaluator: QueryEvaluator = pushed._check.args[0]  # type: ignore[attr-defined]
+    evaluator = QueryEvaluator(store)
+    with dead(evaluator, break_it) as pushed:
         for name, call in CALLS.items():
             why = refusal(lambda call=call: call(evaluator, pushed))  # type: ignore[misc]
             assert "made by a test" in why or "KeyboardInterrupt" in why, name
@@ -189,7 +189,7 @@ def test_a_second_loop_is_refused() -> None:
         evaluator.create("q", rx.source("n"))
         loop = threading.Thread(target=evaluator.run)
         loop.start()
-        until(lambda: evaluator.looping, "it runs")
+        until(lambda: evaluator.lifecycle.looping, "it runs")
         with pytest.raises(TooLate, match="another thread runs this evaluator"):
             evaluator.run()
         pushed.on_next(1)

@@ -150,6 +150,9 @@ EVALUATOR: Calls = {
     "close": lambda w: w.evaluator.close(),
     "abandon": lambda w: w.evaluator.abandon(),
     "finished": lambda w: w.evaluator.finished,
+    "started": lambda w: w.evaluator.started,
+    "closed": lambda w: w.evaluator.closed,
+    "events_in": lambda w: w.evaluator.events_in,
     "trouble": lambda w: w.evaluator.trouble,
     "stream": lambda w: w.evaluator.stream("q"),
     "queries": lambda w: w.evaluator.queries(),
@@ -322,7 +325,7 @@ def in_a_callback(call: Callable[[World], Any], world: World) -> None:
             raised.append(error)
 
     world.during = during
-    is_well = not world.evaluator.closed and world.evaluator.broken is None
+    is_well = not world.evaluator.closed and world.evaluator.lifecycle.broken is None
     tried(lambda world: world.push(9), world)
     tried(World.settle, world)
     assert not raised, raised

@@ -160,8 +160,8 @@ def test_partitions_that_were_not_listened_to_have_not_been_silent(monkeypatch: 
     run, taken = Run(), []
     stamped = rx.source("n").map(lambda n: n)
     run.evaluator.create("stamped", stamped, clock=event_time(lambda n: float(n), lateness_s=0.0, idle_s=60.0))
-    take, may_take = run.evaluator._take, run.evaluator._may_take
-    monkeypatch.setattr(run.evaluator, "_take", lambda turn: (taken.append(turn), take(turn)))
+    take, may_take = run.evaluator.turns.take, run.evaluator._may_take
+    monkeypatch.setattr(run.evaluator.turns, "take", lambda turn: (taken.append(turn), take(turn)))
     for stalled_s, resumes in ((10.0, 0), (100.0, 1)):
         monkeypatch.setattr(run.evaluator, "_may_take", lambda: False)
         run.elapse(stalled_s)

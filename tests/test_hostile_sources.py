@@ -108,7 +108,7 @@ class SourceWorld:
         except ReliableRxError as error:
             self.told.append(str(error))
             assert "; " in str(error) and len(str(error)) < 5000
-        if life.end in (CRASH, FULL) and evaluator.broken is None:
+        if life.end in (CRASH, FULL) and evaluator.lifecycle.broken is None:
             evaluator.checkpoint(full=life.end == FULL)
         self.look(evaluator)
         self.warned = list(evaluator.warnings)

@@ -238,8 +238,8 @@ def test_a_beginning_of_which_the_turns_are_lost_is_none(tmp_path: Path) -> None
     world.come("late", LATE)
     world.again("clean")
     world.evaluator.journal_worker.submit = lambda task: None  # type: ignore[method-assign]
-    world.evaluator._take(world.evaluator.intake.let_in("n"))
-    world.evaluator._close_group()
+    world.evaluator.turns.take(world.evaluator.intake.let_in("n"))
+    world.evaluator.turns.close_group()
     world.evaluator.abandon()
     world.store = world.store.reopen()
     world.evaluator = world.opened()
@@ -283,8 +283,8 @@ def test_only_who_reads_a_source_lets_in_what_is_new(form: str, how: str, tmp_pa
     world.queries["new"] = query
     if how == "undecided":
         evaluator = world.evaluator
-        evaluator._take(Expect("n", True))
-        evaluator._take(evaluator.engine.creation("new", query, time=evaluator._now()))
+        evaluator.turns.take(Expect("n", True))
+        evaluator.turns.take(evaluator.engine.creation("new", query, time=evaluator.turns.now()))
         world.again("killed")
     else:
         world.evaluator.create("new", query)

@@ -210,7 +210,7 @@ def test_time_in_which_the_process_stood_still_is_not_silence(on_nodes: bool, mo
             settled = [evaluator.step() for _ in range(5)]
             until = now() + (idling.next_look_s(evaluator) or 0.0)
             move(50.0)
-            idling.overslept(evaluator, until)
+            evaluator.standstill.overslept(until)
             settled += [evaluator.step() for _ in range(3)]
             days["behind"].append(20.0)
             settled += [evaluator.step() for _ in range(3)]

@@ -91,12 +91,12 @@ def take_create(evaluator: QueryEvaluator, turn: Create) -> None:
     """Take *turn*, and let what has come behind the end of a source in for the query that reads it from then on."""
     late = evaluator.intake.late
     if not late.kept:  # nearly always
-        evaluator._take(turn)
+        evaluator.turns.take(turn)
         return
     sources = [each for each in sorted(late.sources - late.shut) if may_be_read(evaluator, turn, each)]
     for source in sources:
-        evaluator._take(Expect(source, True))
-    evaluator._take(turn)
+        evaluator.turns.take(Expect(source, True))
+    evaluator.turns.take(turn)
     decide(evaluator, sources)
     if evaluator.reporter.has_begun:
         tell_late(evaluator)
@@ -108,7 +108,7 @@ def decide(evaluator: QueryEvaluator, sources: Iterable[str]) -> None:
     for source in sources:
         is_there = any(each == source for each, _ in (*intake.late.kept, *intake.unknown))
         is_wanted = is_there and is_read(evaluator.engine, source)
-        evaluator._take(intake.let_in(source) if is_wanted else Expect(source, False))
+        evaluator.turns.take(intake.let_in(source) if is_wanted else Expect(source, False))
 
 
 def may_be_read(evaluator: QueryEvaluator, turn: Create, source: str) -> bool:

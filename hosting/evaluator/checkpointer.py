@@ -86,7 +86,7 @@ class Checkpointer:
         return (
             self.is_overdue
             or self.is_wanted
-            or self.evaluator.events_in - self.events_before >= self.events_max
+            or self.evaluator.turns.events_in - self.events_before >= self.events_max
             or wall.monotonic() - self.last_at >= self.interval_s
         )
 
@@ -118,7 +118,7 @@ class Checkpointer:
 
     def replayed(self, events: int) -> None:
         """Count the *events* that a recovery took again: no checkpoint has them yet."""
-        self.events_before = self.events_kept = self.evaluator.events_in - events
+        self.events_before = self.events_kept = self.evaluator.turns.events_in - events
 
     @property
     def has_all(self) -> bool:
@@ -158,7 +158,7 @@ class Checkpointer:
 
     def _begin(self, *, full: bool) -> bool:
         evaluator = self.evaluator
-        evaluator._close_group()
+        evaluator.turns.close_group()
         try:
             evaluator._show_committed()
             evaluator.outlets.flush()
@@ -175,7 +175,7 @@ class Checkpointer:
         with evaluator.inside:
             snapshot = Snapshot(evaluator.engine, full=full)
         if full:
-            evaluator.durable_plans &= set(snapshot.plans)  # no store has the others from now on
+            evaluator.turns.durable_plans &= set(snapshot.plans)  # no store has the others from now on
         meta = meta_of(evaluator, snapshot)
         unstored = {name: stream.unstored() for name, stream in streams.items()}
         self.attempt = Attempt(
@@ -187,7 +187,7 @@ class Checkpointer:
             {name: stream.next_id for name, stream in streams.items()},
             {name: stream.kept_from() for name, stream in streams.items()} | expired,
             began,
-            evaluator.events_in,
+            evaluator.turns.events_in,
             changed=changed,
             retired=retired,
             expired=expired,
@@ -195,7 +195,7 @@ class Checkpointer:
         if full:
             # reading very many cold rows would set off collections of all there is, each a pause of its own
             self.attempt.release = hold()
-        self.events_before = evaluator.events_in
+        self.events_before = evaluator.turns.events_in
         self.attempt.pause_s = wall.perf_counter() - began
         return True
 
@@ -233,7 +233,7 @@ class Checkpointer:
         names = ", ".join(map(repr, attempt.snapshot.spoilt))
         invariant(self.given_up <= GIVEN_UP_MAX, f"a query that has ended can be stored, but {names} cannot")
         for name, error in attempt.snapshot.spoilt.items():
-            self.evaluator._fail(name, unstorable_state(error))
+            self.evaluator.turns.fail(name, unstorable_state(error))
 
     def _commit(self, attempt: Attempt) -> None:
         """In the worker: make the attempt durable."""
@@ -250,7 +250,7 @@ class Checkpointer:
     def _write(self, attempt: Attempt) -> None:
         evaluator = self.evaluator
         if not evaluator.journal_worker.drain(timeout_s=10.0):
-            evaluator._raise_failures()
+            evaluator.lifecycle.check()
             raise evaluator.journal_worker.trouble or StoreUnavailable("the journal is not durable yet")
         snapshot = attempt.snapshot
         kind: Kind = "full" if snapshot.full else "differential"
@@ -290,11 +290,11 @@ class Checkpointer:
             stream = evaluator.streams.get(name)
             if stream is not None:
                 stream.stored = max(stream.stored, next_id)
-        evaluator.durable_plans.update(attempt.snapshot.plans)
+        evaluator.turns.durable_plans.update(attempt.snapshot.plans)
         probe("checkpoint.before_acknowledge")
         self.covered = attempt.meta["positions"], attempt.meta["ended"]
         self.acknowledge()
-        evaluator._show_durable()  # before buffers are freed: whoever took these turns may not have come to that yet
+        evaluator.turns.show_durable()  # before buffers are freed: who took these turns may not have come to that yet
         evaluator.streams.retired.stored(attempt.sizes, evaluator.engine)
         evaluator.streams.retired.forgotten(attempt.expired)
         evaluator.growth.look()
@@ -303,7 +303,7 @@ class Checkpointer:
             if name.endswith(SIDE_OUTPUTS):  # what it tells is of use without the event
                 evaluator.incidents.report("stream", name, str(error), error=error)
             else:
-                evaluator._fail(name, error)
+                evaluator.turns.fail(name, error)
         self.has_ended_some = evaluator.engine.number > turn
 
     def begin(self) -> None:

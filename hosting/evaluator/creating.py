@@ -38,7 +38,7 @@ class How(TypedDict):
 
 def creations(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -> list[Create]:
     """Return the turns that create *queries*. *Raises* `QueryRefused`, `ValueError` if one of them cannot be."""
-    engine, time, turns = evaluator.engine, evaluator._now(), list[Create]()
+    engine, time, turns = evaluator.engine, evaluator.turns.now(), list[Create]()
     coming, sources = engine.readers.coming, evaluator.intake.sources
     try:
         with engine.plans.looking_once():

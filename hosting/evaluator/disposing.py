@@ -23,7 +23,7 @@ def dispose(evaluator: QueryEvaluator, name: str) -> None:
         if name not in engine.standing and name not in engine.suspended:
             raise KeyError(f"no query is called {name!r}; {there_are(engine.standing, name)}")
         evaluator.reporter.told_disposed(name)
-        evaluator._take(Dispose(name, evaluator._now()))
+        evaluator.turns.take(Dispose(name, evaluator.turns.now()))
         interpreters.resolve(evaluator, name)
     evaluator.flush()
 

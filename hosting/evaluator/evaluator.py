@@ -7,10 +7,7 @@ crash it loads the newest checkpoint, takes the journalled turns again and goes 
 
 from __future__ import annotations
 
-import math
-import threading
 import time as wall
-from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -26,7 +23,7 @@ from hosting.edges.start_positions import Start
 from hosting.edges.streams import Streams
 from hosting.engine.editing import is_same
 from hosting.engine.engine import QueryEngine
-from hosting.engine.turns import Answer, Create, Events, Fail, Output, Tick, Turn
+from hosting.engine.turns import Create, Tick, Turn
 from hosting.evaluator import group_commit, interpreters, wakeups
 from hosting.evaluator.call_executor import Calls
 from hosting.evaluator.checkpointer import Checkpointer
@@ -35,23 +32,25 @@ from hosting.evaluator.disposing import dispose, forget
 from hosting.evaluator.fair_lock import Turnstile
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.host_clock import HostClock
+from hosting.evaluator.lifecycle import Lifecycle
 from hosting.evaluator.looking import Looking, Working
-from hosting.evaluator.loop import Guard, check_taken, raise_failures, run
+from hosting.evaluator.loop import Guard, run
 from hosting.evaluator.ownership import disown, own
 from hosting.evaluator.recovery import recover
 from hosting.evaluator.redefinitions import Redefinitions
-from hosting.evaluator.reentrancy import Inside, Outside
+from hosting.evaluator.reentrancy import Inside
 from hosting.evaluator.restarting import begin_declared, follow, follow_late, restart
 from hosting.evaluator.serial_executor import Lend, Worker, lenders
 from hosting.evaluator.sidecars import Companions
 from hosting.evaluator.source_definitions import SourceDefinitions
+from hosting.evaluator.turn_executor import TurnExecutor
 from hosting.reports.growth import Growth
 from hosting.reports.incidents import Incidents
 from hosting.reports.reporter import Reporter
 from hosting.reports.start_warnings import StartWarnings
 from hosting.reports.statistics import RecoveryFigures
 from hosting.reports.store_commands import or_repair_it
-from hosting.reports.unheard import stood_still, unheard
+from hosting.reports.unheard import Standstill
 from hosting.sources.pushed import PushedStream
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.event_time import EventTime
@@ -61,7 +60,7 @@ from reliable_rx.operators.contract.choices import Delivery, OnBadRecord, OnErro
 from reliable_rx.reliable import Sink, Source
 from reliable_rx.runtime.plan import NO_LIMITS
 
-PENDING_GROUPS_MAX, ROUND_TURNS_MAX, GROUP_TURNS_MAX = 16, 256, 8192
+ROUND_TURNS_MAX = 256
 
 
 class QueryEvaluator(Looking):
@@ -86,10 +85,6 @@ class QueryEvaluator(Looking):
     """
 
     recovery: RecoveryFigures | None = None
-    broken: BaseException | None = None
-    group: group_commit.Group | None = None
-    stalled_since: float | None = -math.inf
-    events_in = 0
 
     @names_keywords
     def __init__(
@@ -112,34 +107,39 @@ class QueryEvaluator(Looking):
     ) -> None:
         arguments.check_options(locals())
         self.store, self.delivery, self.batch_events_max, self.strict = store, delivery, batch_events_max, strict
-        self.lock, self.working, self.changed = Turnstile(), Working(), threading.Condition()
-        self.engine, self.inside, self.companions = QueryEngine(), Inside(self), Companions()
+        self.lock, self.working, self.lifecycle = Turnstile(), Working(), Lifecycle()
+        wake, engine, companions = self.lifecycle.wake, QueryEngine(), Companions()
+        self.wake, self.engine, self.companions = wake, engine, companions
+        inside = self.inside = Inside(self.lock, engine, self.lifecycle)
         incidents = self.incidents = Incidents(clock=clock)
         time = self.time = HostClock(clock, incidents)
-        self.calls = Calls(self.engine.calls, incidents, wake=self.wake, durable_first=delivery == "exactly_once")
+        self.calls = Calls(engine.calls, incidents, wake=wake, durable_first=delivery == "exactly_once")
         self.intake = Intake(batch_events_max=batch_events_max, idle_s=idle_s, clock=time.read, incidents=incidents)
+        self.standstill = Standstill(engine, self.intake, self._now)
         self.growth, self.warnings = Growth(self.intake.sources, incidents), StartWarnings(incidents)
-        self.definitions = SourceDefinitions(
-            self.intake, self.warnings, incidents, strict=strict, repair=or_repair_it(store), inside=self.inside,
-            close_group=self._close_group, checkpoint=lambda: self.checkpointer.now(full=False))  # fmt: skip
         self.holders = StreamHolders(
-            self.lock, store=store, incidents=incidents, events_max=buffer_events_max, check=self.inside.check
+            self.lock, store=store, incidents=incidents, events_max=buffer_events_max, check=inside.check
         )
         self.streams = Streams(store, self.holders, retain_events=retain_events, retention=retention)
-        self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
         self.threads, (journal, checkpoint) = lenders("journal", "checkpoint", lend=lend, background=background)
-        self.journal_worker = Worker(wake=self.wake, lend=journal)
+        self.journal_worker = Worker(wake=wake, lend=journal)
+        self.turns = TurnExecutor(
+            engine, now=self._now, lifecycle=self.lifecycle, inside=inside, standstill=self.standstill,
+            calls=self.calls, streams=self.streams, journal=store.journal, worker=self.journal_worker,
+            delivery=delivery, told=self._to_tell)  # fmt: skip
+        self.definitions = SourceDefinitions(
+            self.intake, self.warnings, incidents, strict=strict, repair=or_repair_it(store), inside=inside,
+            close_group=self.turns.close_group, checkpoint=lambda: self.checkpointer.now(full=False))  # fmt: skip
+        self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
         self.checkpointer = Checkpointer(
             self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, lend=checkpoint
         )
+        self.lifecycle.workers += [self.journal_worker, self.checkpointer.worker]
         self.reporter, self.guard, self.redefinitions = Reporter(self), Guard(self), Redefinitions(self)
         self.declared: dict[str, tuple[Any, Policy, Limits, EventTime | None]] = {}
-        self.durable_plans, self.fresh, self.committed = set[str](), list[Output](), deque[group_commit.Group]()
         most = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_turns, self.round_events = most, max(256, 2 * batch_events_max)
         self.passes_over: group_commit.PassesOver = ""  # which turns behind the checkpoint, for a repair
-        self.on_wake: Callable[[], None] | None = None  # for a host that calls `step` itself
-        self.awake = self.started = self.closed = self.stopping = self.looping = False
 
     # -- declaring
 
@@ -158,10 +158,15 @@ class QueryEvaluator(Looking):
         """Declare a durable pushed input; *on_bad_record*: what becomes of a stored value that cannot be loaded."""
         arguments.check_before_start(f"pushed input {name!r}", started=self.started, closed=self.closed)
         name = arguments.check_new("pushed input", name, self.intake.sources, self.declared)
-        check = partial(check_taken, self, name)
+        check = partial(self._check_taken, name)
         pushed = PushedStream(self.store.log(name), wake=self.wake, name=name, on_bad_record=on_bad_record, check=check)
         self.source(name, pushed)
         return pushed
+
+    def _check_taken(self, name: str) -> None:
+        if self.inside.is_mine():
+            self.inside.check(f"a push into {name!r}")
+        self.lifecycle.check_read(name)
 
     @names_keywords
     def sink(self, stream: str, sink: Sink, *, on_error: OnError = "fail") -> None:
@@ -243,11 +248,6 @@ class QueryEvaluator(Looking):
         """Run queries again, all or none, also failed ones: without state, under the ids that follow, durably."""
         restart(self, [query, *more])
 
-    def _fail(self, name: str, error: Exception) -> None:
-        """End a query that cannot be kept as it is; the others go on."""
-        if name in self.engine.standing:
-            self._take(Fail(name, error, self._now()))
-
     # -- running
 
     def start(self) -> None:
@@ -255,10 +255,10 @@ class QueryEvaluator(Looking):
         with self.lock, self.working:
             arguments.check_open(closed=self.closed)
             if self.started:
-                self._raise_failures()
+                self.lifecycle.check()
                 return
             own(self)
-            self.started = True
+            self.lifecycle.started = True
             try:
                 self.recovery = recover(self)
                 begin_declared(self)
@@ -266,7 +266,7 @@ class QueryEvaluator(Looking):
                 self.reporter.begin()
                 self.checkpointer.begin()
             except BaseException as error:
-                self.broken = error
+                self.lifecycle.broken = error
                 # whoever starts another one may use the same places
                 let_go("an evaluator that could not start", partial(close_all, self.outlets.close, self.intake.close))
                 raise
@@ -275,20 +275,19 @@ class QueryEvaluator(Looking):
         """Do some work: move what is durable on, then take a few turns; return whether anything moved."""
         self.inside.check("step")
         with self.lock, self.guard, self.working:
-            self._raise_failures() if self.started and not self.closed else self.start()
+            self.lifecycle.check() if self.started and not self.closed else self.start()
             moved = self._show_committed()
             moved = self.checkpointer.advance() or moved
             moved = self.calls.make_due() or moved
             if self._may_take():
-                if self.stalled_since is not None:
-                    self._resume()
+                if self.standstill.since is not None:
+                    self.turns.resume()
                 with self.inside:
                     moved = self._take_some() or follow_late(self) or moved
-            elif self.stalled_since is None:
-                self.stalled_since = self._now()
-            self._publish()
-            if not self.journal_worker.busy or (self.group is not None and len(self.group.entries) >= GROUP_TURNS_MAX):
-                self._close_group()
+            else:
+                self.standstill.begin()
+            self.turns.publish()
+            self.turns.offer_group()
             if self.delivery == "at_least_once" or not self.journal_worker.threaded:
                 moved = self._show_committed() or moved
             self.reporter.look()
@@ -296,19 +295,19 @@ class QueryEvaluator(Looking):
 
     def _may_take(self) -> bool:
         """Whether turns may be taken: the store is well (an outage taking turns finds out), and is not far behind."""
-        late = len(self.committed) >= PENDING_GROUPS_MAX or self.events_in >= self.checkpointer.events_to
+        late = self.turns.is_late or self.turns.events_in >= self.checkpointer.events_to
         well = not late and self.trouble in (None, self.intake.outage.error) and not self.holders.full()
         return well and self.redefinitions.look()
 
     def _take_some(self) -> bool:
         """Take turns until nothing comes, or for about as long as a group commit may wait."""
-        events = min(self.events_in + self.round_events, self.checkpointer.events_to)
+        events = min(self.turns.events_in + self.round_events, self.checkpointer.events_to)
         for taken in range(self.round_turns):
             turn = self._next_turn()
             if turn is None:
                 return taken > 0 or self.intake.goes_on
-            self._take(turn)
-            if self.events_in >= events or self.engine.is_behind:
+            self.turns.take(turn)
+            if self.turns.events_in >= events or self.engine.is_behind:
                 break
         return True
 
@@ -324,30 +323,18 @@ class QueryEvaluator(Looking):
 
     def stop(self) -> None:
         """Ask `run` to return; safe from any thread and from signal handlers."""
-        self.stopping = True
-        self.awake = True
+        self.lifecycle.stop()
 
     def _wait(self) -> None:
-        with self.changed:
-            if not self.awake:
-                self.changed.wait(wakeups.pause_s(self))
-            self.awake = False
-
-    def wake(self) -> None:
-        """Something has arrived or become durable."""
-        with self.changed:
-            self.awake = True
-            self.changed.notify_all()
-        if self.on_wake is not None:
-            self.on_wake()
+        self.lifecycle.wait(partial(wakeups.pause_s, self))
 
     def flush(self) -> None:
         """Return when every turn taken so far is durable and visible. *Raises* `StoreUnavailable`."""
         self.inside.check("flush")
         with self.lock:
-            self._close_group()
+            self.turns.close_group()
         if not self.journal_worker.drain(timeout_s=30.0):
-            self._raise_failures()
+            self.lifecycle.check()
             raise self.journal_worker.trouble or StoreUnavailable("the journal did not become durable in 30 s")
         with self.lock:
             self._show_committed()
@@ -364,9 +351,7 @@ class QueryEvaluator(Looking):
     def abandon(self) -> None:
         """Stop and write nothing more, not even what is under way: somebody else goes on with this store's content."""
         self.inside.check("abandon")
-        self.group = None
-        self.committed.clear()
-        self.journal_worker.forget()
+        self.turns.forget()
         self.checkpointer.worker.forget()
         self.close()
 
@@ -375,17 +360,15 @@ class QueryEvaluator(Looking):
         if self.closed or not self.lock.process.is_this:
             return
         self.inside.check("close")
-        self.closed = True
+        self.lifecycle.closed = True
         self._end()
 
     def _end(self) -> None:
-        if self.broken is not None:  # a turn may be in it half
-            self.group = None
         threads = (each.close for each in self.threads)
         workers = (self.reporter.close, self.calls.close, self.journal_worker.close, self.checkpointer.close, *threads)
         try:
             with self.lock:
-                self._close_group()
+                self.turns.close()
                 self.reporter.at_end()
         finally:
             close_all(*workers, self.outlets.close, self.intake.close, lambda: disown(self))
@@ -396,11 +379,12 @@ class QueryEvaluator(Looking):
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         ends = False
         try:
-            if kind is None and self.started and not self.closed and self.trouble is None and self.broken is None:
+            is_well = self.trouble is None and self.lifecycle.broken is None
+            if kind is None and self.started and not self.closed and is_well:
                 with self.lock:  # no other thread takes a turn behind the checkpoint
                     if not self.closed:
                         self.checkpoint()
-                    ends, self.closed = not self.closed, True
+                    ends, self.lifecycle.closed = not self.closed, True
         finally:
             end = self._end if ends else self.close
             end() if kind is None else let_go("this evaluator", end)
@@ -409,13 +393,6 @@ class QueryEvaluator(Looking):
 
     def _now(self) -> float:
         return self.engine.clock if self.intake.event_time else self.time.read(self.engine.clock)
-
-    def _resume(self, turn: Turn | None = None) -> None:
-        """Before *turn*, tell of partitions that have not been silent, but unheard."""
-        since, self.stalled_since, marks = self.stalled_since, None, self.engine.watermarks
-        told = unheard(self.intake, marks, turn) if since is None else stood_still(marks, since, self._now())
-        if told is not None:
-            self._take(told)
 
     def _next_turn(self) -> Turn | None:
         now, calls = self._now(), self.engine.calls
@@ -431,70 +408,9 @@ class QueryEvaluator(Looking):
             return None if calls.askers else wakeups.last_tick(self)
         return turn
 
-    def _take(self, turn: Turn) -> None:
-        if self.stalled_since is not None or self.engine.watermarks:
-            self._resume(turn)
-        before, entry = self.engine.number, group_commit.entry_of(turn, self._code(turn))
-        try:
-            outputs = self.engine.take(turn)
-        except BaseException as error:
-            self.broken = error
-            raise
-        group = self.group
-        if group is None:
-            group = self.group = group_commit.Group(before + 1)
-        group.last_turn = self.engine.number
-        if self.engine.calls.fresh or self.engine.calls.dropped:
-            self.calls.note(group)
-        group.entries.append(entry)
-        self.fresh += outputs
-        if isinstance(turn, Events):
-            self.events_in += len(turn.values)
-        elif isinstance(turn, (Answer, Create)) and group.weigh(entry):
-            self._close_group()
-
-    def _code(self, turn: Turn) -> bytes | None:
-        """Return what a replay needs to compile a plan that no checkpoint holds yet."""
-        if type(turn) is not Create or turn.plan in self.durable_plans:
-            return None
-        self.durable_plans.add(turn.plan)
-        return self.engine.plans.code_of(turn.code)
-
-    def _close_group(self) -> None:
-        """Have the turns taken so far made durable."""
-        self._publish()
-        group, self.group = self.group, None
-        if group is None:
-            return
-        with self.inside:
-            digested = group.digests()
-        told = group_commit.Told(self.definitions.to_tell(), self.redefinitions.classes.to_tell())
-        journal = self.store.journal
-        self.committed.append(group)
-        self.journal_worker.submit(lambda: group_commit.write(journal, group, digested, told))
-
-    def _publish(self) -> None:
-        """Give the streams what the turns since the last time emitted."""
-        outputs, self.fresh = self.fresh, []
-        if outputs and self.group is not None:
-            self.streams.append(outputs)
-            self.group.outputs += outputs
-            if self.delivery == "at_least_once":
-                with Outside(self.inside):
-                    self.streams.show(outputs)
+    def _to_tell(self) -> group_commit.Told:
+        return group_commit.Told(self.definitions.to_tell(), self.redefinitions.classes.to_tell())
 
     def _show_committed(self) -> bool:
         """Make visible what the journal has made durable, and write it to the sinks."""
-        return any([self._show_durable(), self.outlets.pump()])
-
-    def _show_durable(self) -> bool:
-        self.journal_worker.retry()
-        durable, shown = self.store.journal.last_turn, False
-        while self.committed and self.committed[0].last_turn <= durable:
-            group = self.committed.popleft()
-            self.calls.due.extend(group.calls)
-            self.streams.show(group.outputs)
-            shown = True
-        return shown
-
-    _raise_failures = raise_failures
+        return any([self.turns.show_durable(), self.outlets.pump()])

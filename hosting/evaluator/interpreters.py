@@ -145,12 +145,12 @@ def wake(evaluator: QueryEvaluator) -> None:
     suspended = evaluator.engine.suspended
     kept = sorted(suspended.values(), key=lambda each: each.top.born)
     able = [each for each in kept if each.name not in suspended.anew]
-    turns = [turn for each in able if (turn := suspended.creation_of(each, evaluator._now())) is not None]
+    turns = [turn for each in able if (turn := suspended.creation_of(each, evaluator.turns.now())) is not None]
     woken = [turn.name for turn in turns if suspended[turn.name].status == RUNNING]
     check_kept(evaluator, woken)
     for turn in turns:
         with afresh_told(evaluator.engine.reports, turn.name, "goes on"):
-            evaluator._take(turn)
+            evaluator.turns.take(turn)
     if woken:
         evaluator.warnings.append(
             f"no longer suspended: {listed(woken)}; they go on from their state, and have missed what came meanwhile"

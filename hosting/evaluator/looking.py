@@ -22,8 +22,8 @@ from hosting.edges.streams import Streams
 from hosting.engine.cycles import there_are
 from hosting.engine.event_time.held_back import held_back
 from hosting.engine.side_streams import why_never, why_never_of_source, with_side_outputs
-from hosting.engine.turns import Output
 from hosting.evaluator.fair_lock import Turnstile
+from hosting.evaluator.lifecycle import Lifecycle
 from hosting.reports.causes import upstream_of
 from hosting.reports.failure_summary import count_of
 from hosting.reports.statistics import QueryFigures, RecoveryFigures, Statistics
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hosting.evaluator.checkpointer import Checkpointer
     from hosting.evaluator.serial_executor import Worker
     from hosting.evaluator.sidecars import Companions
+    from hosting.evaluator.turn_executor import TurnExecutor
     from hosting.reports.incidents import Incidents
     from hosting.reports.reporter import Reporter
 
@@ -95,12 +96,25 @@ class Looking:
     incidents: Incidents
     reporter: Reporter
     recovery: RecoveryFigures | None
-    events_in: int
+    lifecycle: Lifecycle
+    turns: TurnExecutor
     working: Working
     declared: dict[str, Any]
-    fresh: list[Output]
-    started: bool
-    closed: bool
+
+    @property
+    def started(self) -> bool:
+        """Whether it has been started."""
+        return self.lifecycle.started
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self.lifecycle.closed
+
+    @property
+    def events_in(self) -> int:
+        """How many events have been taken, those of a replay not among them."""
+        return self.turns.events_in
 
     async def __aenter__(self) -> NoReturn:
         raise TypeError(
@@ -136,7 +150,7 @@ class Looking:
             if query != name and not is_there and (never := self._never(query, name)) is not None:
                 LOG.warning("the stream %r, which is asked for, will never have anything: %s", name, never)
             of_turn = () if self.engine.turn is None else self.engine.outputs.values()
-            coming = [*self.fresh, *of_turn]  # what its window is given next
+            coming = [*self.turns.fresh, *of_turn]  # what its window is given next
             at = min((out.first for out in coming if out.name == name), default=self.engine.emitted(name))
             return self.streams.open(name, at)
 

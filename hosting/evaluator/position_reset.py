@@ -29,13 +29,13 @@ def rewind(evaluator: QueryEvaluator, positions: Mapping[tuple[str, str], int]) 
             _check_declared(evaluator, *key)
         evaluator.flush()
         for name in list(evaluator.engine.standing):
-            evaluator._take(Dispose(name, evaluator._now(), anew=name in evaluator.declared))
+            evaluator.turns.take(Dispose(name, evaluator.turns.now(), anew=name in evaluator.declared))
         evaluator.intake.move(positions)
         for source, partition in positions:
             evaluator.engine.live.setdefault(source, set()).add(partition)
             evaluator.engine.failures.pop(source, None)
         for appeared in evaluator.intake.appeared():  # what has come behind an end that is none any more
-            evaluator._take(appeared)
+            evaluator.turns.take(appeared)
         create_declared(evaluator, but=())
         evaluator.checkpoint(full=True)
 

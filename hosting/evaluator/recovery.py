@@ -108,7 +108,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.intake.bad_records.recovered(meta.get("bad_records", {}), evaluator.intake.partitions.values())
     evaluator.warnings.extend(renamed_partitions(evaluator.intake, meta.get("told_gone", ())))
     for appeared in evaluator.intake.appeared():
-        evaluator._take(appeared)
+        evaluator.turns.take(appeared)
     return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
 
 
@@ -121,7 +121,7 @@ def load_checkpoint(evaluator: QueryEvaluator, recovered: Recovered, meta: dict[
     if evaluator.passes_over != "all":
         interpreters.check_clean(evaluator, recovered.turn)
     unloaded.check_names(evaluator)
-    evaluator.durable_plans = set(engine.plans.by_id) - set(engine.plans.unsaved)
+    evaluator.turns.durable_plans = set(engine.plans.by_id) - set(engine.plans.unsaved)
     evaluator.checkpointer.recovered(recovered.generation, recovered.turn, meta)
 
 
@@ -311,7 +311,7 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
             evaluator.engine.suspended.spoilt[name] = unloadable.unloadable(error)
             unloaded.check_names(evaluator)
             return Create(name, identity, unloadable.idle_plan(evaluator.engine), (), policy, limits, time)
-        evaluator.durable_plans.add(identity)
+        evaluator.turns.durable_plans.add(identity)
         return Create(name, identity, plan, keys, policy, limits, time, event_time)
     if entry[0] == "appear":
         evaluator.intake.begin(*entry[1:])

@@ -13,13 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hosting.admission.arguments import check_open
+from hosting.evaluator.fair_lock import Turnstile
+from hosting.evaluator.lifecycle import Lifecycle
 from reliable_rx.errors import TooLate
 
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
+
+class TakesTurns(Protocol):
+    """An engine: *turn* is the one that it takes now, or None."""
+
+    @property
+    def turn(self) -> object: ...
 
 
 class Inside:
@@ -28,8 +34,8 @@ class Inside:
     Used with ``with`` around what calls foreign code outside of a turn; `Outside` undoes that for observers.
     """
 
-    def __init__(self, evaluator: QueryEvaluator) -> None:
-        self.evaluator = evaluator
+    def __init__(self, lock: Turnstile, engine: TakesTurns, lifecycle: Lifecycle) -> None:
+        self._lock, self._engine, self._lifecycle = lock, engine, lifecycle
         self.depth = 0
 
     def __enter__(self) -> None:
@@ -40,22 +46,22 @@ class Inside:
 
     def is_mine(self) -> bool:
         """Whether this thread is inside. It never waits."""
-        evaluator, me = self.evaluator, get_ident()
-        if me in (evaluator.journal_worker.at_work, evaluator.checkpointer.worker.at_work):
-            return True
-        if not self.depth and evaluator.engine.turn is None:  # as a rule
+        me = get_ident()
+        for each in self._lifecycle.workers:  # no generator: it is asked for each push and at each step
+            if each.at_work == me:
+                return True
+        if not self.depth and self._engine.turn is None:  # as a rule
             return False
-        if not self._is_any() or not evaluator.lock.lock.acquire(blocking=False):
+        if not self._is_any() or not self._lock.lock.acquire(blocking=False):
             return False
         try:
             return self._is_any()
         finally:
-            evaluator.lock.release()
+            self._lock.release()
 
     def _is_any(self) -> bool:
         """Whether some thread is inside; a turn that has broken the evaluator is over."""
-        evaluator = self.evaluator
-        return evaluator.broken is None and (self.depth > 0 or evaluator.engine.turn is not None)
+        return self._lifecycle.broken is None and (self.depth > 0 or self._engine.turn is not None)
 
     def check(self, what: str) -> None:
         """*Raises* `TooLate` for *what* is called by the thread that is inside."""
@@ -73,9 +79,9 @@ class Inside:
         *Raises* `TooLate`, before anything is written into a store that may be another evaluator's by now.
         """
         self.check(what)
-        with self.evaluator.lock:
-            check_open(closed=self.evaluator.closed)
-            self.evaluator._raise_failures()
+        with self._lock:
+            check_open(closed=self._lifecycle.closed)
+            self._lifecycle.check()
             yield
 
 

@@ -40,7 +40,7 @@ def restart(evaluator: QueryEvaluator, names: Sequence[str]) -> None:
                 raise KeyError(f"no query is called {name!r}; {there_are(standing, name)}")
         turns = [_creation(evaluator, name) for name in in_reading_order(evaluator.engine, names)]
         for turn in reversed(turns):
-            evaluator._take(Dispose(turn.name, turn.time))
+            evaluator.turns.take(Dispose(turn.name, turn.time))
         for turn in turns:
             take_create(evaluator, turn)
         follow(evaluator)
@@ -109,7 +109,7 @@ def _goes_on(engine: QueryEngine, standing: Standing, origin: str, begun: Contai
 
 
 def _creation(evaluator: QueryEvaluator, name: str) -> Create:
-    engine, time = evaluator.engine, evaluator._now()
+    engine, time = evaluator.engine, evaluator.turns.now()
     declared = evaluator.declared.get(name)
     if declared is not None:
         query, policy, limits, clock = declared

@@ -77,7 +77,7 @@ def settle(evaluator: QueryEvaluator) -> None:
         if standing is None:
             continue
         if standing.status == RUNNING:
-            evaluator._take(Fail(name, error, evaluator._now()))
+            evaluator.turns.take(Fail(name, error, evaluator.turns.now()))
         else:
             forget_state(engine, standing)
             evaluator.incidents.report("replay", name, f"{described(error)}; it has ended, and stays so")

@@ -50,7 +50,7 @@ def last_tick(evaluator: QueryEvaluator) -> Tick | None:
         return None
     if rest.count >= MOVES_MAX:
         for name in rest.left():
-            evaluator._fail(str(name), goes_on(name))
+            evaluator.turns.fail(str(name), goes_on(name))
         return None
     rest.count += 1
     return Tick(horizon)
@@ -60,7 +60,7 @@ def tell_still(evaluator: QueryEvaluator) -> None:
     """Warn of queries on event time that may go on for ever: all events are over, and time does not go on for them."""
     engine, incidents = evaluator.engine, evaluator.incidents
     found: set[str] = set()
-    if have_ended(evaluator) and evaluator.broken is None:
+    if have_ended(evaluator) and evaluator.lifecycle.broken is None:
         on_ours = evaluator.intake.event_time and engine.drained
         running = {name: each for name, each in engine.standing.items() if each.status == RUNNING}
         found = {name for name in endless(engine) & running.keys() if on_ours or running[name].clock is not None}
@@ -73,24 +73,13 @@ def tell_still(evaluator: QueryEvaluator) -> None:
 
 def is_settled(evaluator: QueryEvaluator) -> bool:
     """Whether all turns taken so far are durable and visible, and sinks that could not be written have been."""
-    durable = evaluator.group is None and not evaluator.committed and not evaluator.journal_worker.busy
-    return durable and evaluator.outlets.trouble is None
+    return evaluator.turns.is_settled and evaluator.outlets.trouble is None
 
 
 def pause_s(evaluator: QueryEvaluator) -> float:
     """How long a loop of its own waits before it looks again, if nobody wakes it."""
     left_s = timer_s(evaluator)
     return max(POLL_S if left_s is None else min(POLL_S, left_s), 0.0005)
-
-
-def overslept(evaluator: QueryEvaluator, until: float) -> None:
-    """Note that nobody has listened since *until*, when the host was to look, if that is long ago.
-
-    The process has stood still, or the computer's clock was set forward: neither is silence.
-    """
-    marks = evaluator.engine.watermarks
-    if marks and evaluator.stalled_since is None and evaluator._now() - until > marks.idle_s / 2:
-        evaluator.stalled_since = until
 
 
 def timer_s(evaluator: QueryEvaluator) -> float | None:

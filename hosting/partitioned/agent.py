@@ -181,7 +181,7 @@ class Agent:
             undo.callback(self._despite_errors(store.close))
             undo.callback(self._despite_errors(evaluator.abandon))
             evaluator.incidents.share_log(self.means.logged[self.lease.partition])
-            evaluator.on_wake = self.wake
+            evaluator.lifecycle.on_wake = self.wake
             evaluator.reporter.loop.told_hang = lambda: self._tell_inside(evaluator)
             self.means.readers.hold(evaluator)
             evaluator.start()
@@ -221,7 +221,7 @@ class Agent:
             self._tell_inside(evaluator)
             self._check_store(evaluator)
         if self._look_at is not None:
-            idling.overslept(evaluator, self._look_at)
+            evaluator.standstill.overslept(self._look_at)
             self._look_at = None
         before, until, moved = evaluator.events_in, time.monotonic() + SLICE_S, False
         while evaluator.step():
@@ -264,7 +264,7 @@ class Agent:
     def _wait(self, evaluator: QueryEvaluator) -> float | None:
         """How long to wait; fall asleep if that will be long."""
         wait_s = idling.next_look_s(evaluator)
-        self._look_at = None if wait_s is None else evaluator._now() + wait_s
+        self._look_at = None if wait_s is None else evaluator.turns.now() + wait_s
         if self.section.whole or not idling.is_settled(evaluator) or evaluator.engine.calls.askers:
             return wait_s
         if self.means.room.crowded:
@@ -357,7 +357,7 @@ class Agent:
                 closing.callback(store.close if not abandon else self._despite_errors(store.close))
             if evaluator is None:
                 return
-            evaluator.on_wake = None
+            evaluator.lifecycle.on_wake = None
             self._tell_inside(evaluator)
             closing.callback(self._despite_errors(evaluator.abandon))  # what closing leaves open, if it raises
             if not abandon:

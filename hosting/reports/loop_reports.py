@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hosting.engine.hosted_query import RUNNING
 from hosting.engine.turns import Events
-from hosting.evaluator.loop import AFRESH, failure_of
+from hosting.evaluator.lifecycle import AFRESH
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import SourceFailed, StoreUnavailable, described
 from reliable_rx.runtime.instance import Instance
@@ -57,7 +57,7 @@ class LoopReports:
     @property
     def halt(self) -> str:
         """Why the loop takes no turns any more; empty while it does."""
-        failure = failure_of(self.evaluator)
+        failure = self.evaluator.lifecycle.failure
         if failure is not None:
             return f"the evaluator has failed with {described(failure)}; {AFRESH}"
         return "" if self.error is None else f"the loop has ended with {described(self.error)}; run it again"
@@ -67,7 +67,7 @@ class LoopReports:
         if is_a(error, StoreUnavailable):
             return  # told by whoever could not write
         self.told, self.stands = error, True
-        failure = failure_of(self.evaluator)
+        failure = self.evaluator.lifecycle.failure
         remedy = "nothing is taken until run() is called again, or the app is started again"
         told = is_a(error, SourceFailed)  # in full, with its traceback, by its source
         why = "since a source cannot be read" if told and failure is None else f"with {described(failure or error)}"

@@ -150,7 +150,7 @@ class Reporter:
 
     def at_end(self) -> None:
         """A run has ended, or the evaluator does: tell all that a step later or the next checkpoint would tell."""
-        if self.has_begun and self.evaluator.broken is None:
+        if self.has_begun and self.evaluator.lifecycle.broken is None:
             if (attempt := self.evaluator.checkpointer.attempt) is not None:
                 for name, segments in islice(attempt.outputs.items(), STREAMS_MAX):
                     look(self.incidents, name, segments)
@@ -182,7 +182,7 @@ class Reporter:
 
     def close(self) -> None:
         """The evaluator ends: leave what is open where `status` finds it until the next start."""
-        broken = self.evaluator.broken or self.loop.error
+        broken = self.evaluator.lifecycle.broken or self.loop.error
         if self.file is None or self._has_last_words:
             return
         if broken is not None:

@@ -12,9 +12,10 @@ asking when the timer of a silence is due (partitions that stand level have none
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hosting.engine.turns import Appear, Events, Expect, Resume, Turn
 from hosting.sources.pushed import LogUnavailable
@@ -31,12 +32,44 @@ Channel = tuple[str, str]
 """A source and its partition."""
 
 
-def stood_still(watermarks: Watermarks, since: float, time: float) -> Resume | None:
-    """Return the turn that says that no turn could be taken *since* then, if a silence may seem to be over by it.
+class Marked(Protocol):
+    """What has watermarks."""
 
-    There is none for a short while, nor at a start: who only looks leaves no turn.
-    """
-    return Resume(time) if time - since > watermarks.idle_s / 2 else None
+    @property
+    def watermarks(self) -> Watermarks: ...
+
+
+class Standstill:
+    """Time in which no turn can be taken, which is no silence of partitions; at a start it has lasted for ever."""
+
+    def __init__(self, engine: Marked, intake: Intake, now: Callable[[], float]) -> None:
+        self._engine, self._intake, self._now = engine, intake, now
+        self.since: float | None = -math.inf
+
+    def begin(self) -> None:
+        """No turn can be taken from now on, or already."""
+        if self.since is None:
+            self.since = self._now()
+
+    def overslept(self, until: float) -> None:
+        """Note that nobody has listened since *until*, when the host was to look, if that is long ago.
+
+        The process has stood still, or the computer's clock was set forward.
+        """
+        marks = self._engine.watermarks
+        if marks and self.since is None and self._now() - until > marks.idle_s / 2:
+            self.since = until
+
+    def over(self, turn: Turn | None = None) -> Resume | None:
+        """Return the turn to be taken before *turn*, which says that no turn could be taken, or who is unheard.
+
+        There is none for a short while, nor at a start: who only looks leaves no turn.
+        """
+        since, self.since, marks = self.since, None, self._engine.watermarks
+        if since is None:
+            return unheard(self._intake, marks, turn)
+        time = self._now()
+        return Resume(time) if time - since > marks.idle_s / 2 else None
 
 
 def unheard(intake: Intake, watermarks: Watermarks, turn: Turn | None) -> Resume | None:
