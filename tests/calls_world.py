@@ -46,7 +46,7 @@ class CallsWorld:
 
     def __init__(self, *, concurrency: int, ordered: bool, policy: str = "fail", batch: int = 3) -> None:
         self.options = {"concurrency": concurrency, "ordered": ordered}
-        self.policy, self.batch = policy, batch
+        self.policy, self.batch, self.was_ordered = policy, batch, ordered
         self.store: Any = MemoryStore()
         self.service = Service()
         self.events: list[int] = []
@@ -131,6 +131,7 @@ class CallsWorld:
 
     def edit(self, **options: Any) -> None:
         self.options.update(options)
+        self.was_ordered = self.was_ordered and self.options["ordered"]
         self.try_to(lambda: self.evaluator.create("q", self.query(), policy=self.policy))
 
     def observe(self) -> None:
@@ -165,7 +166,7 @@ class CallsWorld:
         found = self.read("q")
         failed = [letter.value for letter in self.read("q.dead_letters")]
         assert sorted([value for value, _ in found] + failed) == list(range(len(self.events)))
-        if self.options["ordered"]:
+        if self.was_ordered:
             assert found == sorted(found)
         answers = {value: decode(payload) for value, payload in self.service.recorded.items()}
         assert found == [answers[value][0] for value, _ in found]

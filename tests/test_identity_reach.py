@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -239,8 +240,14 @@ class Pair(NamedTuple):
     second: Any
 
 
+@dataclass(frozen=True)
+class Frozen:
+    value: Any
+
+
 def test_a_constant_has_nothing_beside_its_items() -> None:
     """Tuples and records of data are constants; one of another class may hold what its items do not show."""
     assert is_constant((1, 2)) and is_constant(Pair(1, (2, "a")))
     assert not is_constant(Pair(1, object()))
+    assert is_constant(Frozen((1, "a"))) and is_constant(Frozen) and not is_constant(Frozen(object()))
     assert not is_constant(Tagged((1, 2))) and not is_constant(ast.Name("x"))

@@ -74,9 +74,10 @@ class Machine(RuleBasedStateMachine):
         if checkpointer.attempt is None and checkpointer.trouble is None:
             checkpointer._begin(full=checkpointer._wants_full())
 
-    @rule(concurrency=st.integers(1, 3))
-    def edit(self, concurrency: int) -> None:
-        self.world.edit(concurrency=concurrency)
+    @rule(concurrency=st.integers(1, 3), ordered=st.booleans())
+    def edit(self, concurrency: int, ordered: bool) -> None:
+        """Answers that were kept for their turn are emitted too when order is no longer asked for."""
+        self.world.edit(concurrency=concurrency, ordered=ordered)
 
     @rule(point=st.sampled_from(POINTS))
     def let_it_fail(self, point: str) -> None:
@@ -219,6 +220,22 @@ def test_an_edit_keeps_the_calls_in_flight() -> None:
     assert len(world.pending) == 2
     world.finish()
     assert len(world.service.calls) == 5
+
+
+def test_answers_that_wait_for_their_turn_come_when_order_is_no_longer_asked_for() -> None:
+    """With the next answer, whichever that is: none is left behind."""
+    world = CallsWorld(concurrency=3, ordered=True)
+    world.evaluator.start()
+    world.events += range(3)
+    world.run()
+    world.answer(1)
+    world.run()
+    assert world.seen == []
+    world.edit(ordered=False)
+    world.answer(1)
+    world.run()
+    assert {value for value, _ in world.seen} == {1, 2}
+    world.finish()
 
 
 def test_calls_inside_groups_survive() -> None:

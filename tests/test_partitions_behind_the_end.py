@@ -431,6 +431,7 @@ def test_the_remedy_that_is_named_works(
             assert main(["run", "daily:app"]) == 0
     assert "after the end 'n': partition 'day-2.jsonl' has come since" in caplog.text
     assert f"reliable-rx restart {tmp_path / 'daily.store'} values sums --app MODULE:APP" in caplog.text
+    assert "run 'values', 'sums' again, all that are to have it, together, without state" in caplog.text
     assert main(["status", "--store", "daily.store"]) == 0
     assert "after the end 'n': partition 'day-2.jsonl'" in capsys.readouterr().out
     assert main(["restart", "daily.store", "values", "sums", "--app", "daily:app"]) == 0

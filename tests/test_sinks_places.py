@@ -307,6 +307,21 @@ def test_a_callback_that_has_raised_once_is_opened_again() -> None:
     world.evaluator.close()
 
 
+def test_a_sleeping_host_is_woken_for_a_sink() -> None:
+    """One that is declared or opened again while it runs is written at once, and not when something else comes."""
+    world, woken = World(CallbackSink(lambda n, value: None)), list[None]()
+    world.evaluator.lifecycle.on_wake = lambda: woken.append(None)
+    calls: list[Callable[[], None]] = [
+        lambda: world.evaluator.sink("q", CallbackSink(lambda n, value: None)),
+        lambda: world.evaluator.reopen("q"),
+    ]
+    for call in calls:
+        woken.clear()
+        call()
+        assert woken
+    world.evaluator.close()
+
+
 @pytest.mark.parametrize("make", [folder, fifo])
 def test_what_a_sink_has_that_did_not_open_is_not_claimed(tmp_path: Path, make: Callable[[Path], None]) -> None:
     """Its position is not known then: the report names no id from which on it would lack something."""

@@ -168,11 +168,13 @@ def _holds(node: ast.AST, code: CodeType) -> bool:
         return True
     body = node.body
     first, last = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
-    places = [each for each in code.co_positions() if None not in each and each[2:] != (0, 0)]
-    return bool(places) and all(
-        first <= (line or 0, column or 0) and (end or 0, end_column or 0) <= last
-        for line, end, column, end_column in places
-    )
+    places = [
+        ((line, column), (end, end_column))
+        for line, end, column, end_column in code.co_positions()
+        if line is not None and end is not None and column is not None and end_column is not None
+        if (column, end_column) != (0, 0)
+    ]
+    return bool(places) and all(first <= begin and end <= last for begin, end in places)
 
 
 def _described(node: Any) -> Iterator[str]:
