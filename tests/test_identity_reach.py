@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import reliable_rx as rx
 from checkpoint.format.by_value import encode_query
 from checkpoint.format.codec import decode
 from reliable_rx.functions.reach import is_constant
@@ -229,6 +230,18 @@ def test_threads_agree(load: Callable[..., ModuleType]) -> None:
                 assert found == [expected] * 4
     finally:
         sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize(
+    "one, same", [([8, 0, 16], [0, 8, 16]), ([(8, "a"), (0, "b")], [(0, "b"), (8, "a")]), ([8.0, 0.5], [0.5, 8.0])]
+)
+def test_the_order_of_a_set_is_no_edit(one: list[Any], same: list[Any]) -> None:
+    """A set that was made in another order is iterated in another one, and is the same."""
+
+    def identity(found: frozenset[Any]) -> str:
+        return rx.source("n").map(lambda n: n in found).content_hash
+
+    assert identity(frozenset(one)) == identity(frozenset(same)) != identity(frozenset([*one, 99]))
 
 
 class Tagged(tuple[int, ...]):

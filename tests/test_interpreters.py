@@ -273,7 +273,10 @@ def test_a_repair_passes_over_what_another_interpreter_did(app: App, capsys: pyt
         "app.source('at', ListSource([{'at': float(i)} for i in range(10)], follow=True))\n"
     )
     assert main(["store", "repair", str(app.store), "--app", f"{declared}:app", "--yes"]) == 0
-    assert "cannot be taken again" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "cannot be taken again" in shown
+    kept = "repair: its state is kept, and it goes on when the app that declares it starts"
+    assert f"query 'scan': code of Python {others()[0]} (this is {HERE})\n    {kept}" in shown
     said = app.run(HERE, 15)
     assert said["status"]["scan"] == "running"
     for name in ("map", "scan", "named", "groups"):  # no id that was used is used again
