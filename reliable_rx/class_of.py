@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard, TypeVar, overload
 
 T = TypeVar("T")
-_HEAP_TYPE = 1 << 9
+_HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
 _DERIVES: Any = type.__subclasscheck__  # `issubclass` asks ABCs, which hash what they are asked of
 _MRO: Any = type.__dict__["__mro__"]
 _SPACE: Any = type.__dict__["__dict__"]
@@ -152,19 +152,20 @@ def is_odd(error: BaseException) -> bool:
     return _overrides(kind, _ASKED_OF_ERRORS) or _overrides(type(kind), _ASKED_OF_CLASSES)
 
 
-def is_heap_type(kind: type) -> bool:
-    """Whether a class is made by a statement, and not with the interpreter.
+def is_python_class(kind: type) -> bool:
+    """Whether a class is written in Python: the interpreter's own are static types, or since 3.12 immutable ones.
 
-    >>> is_heap_type(int), is_heap_type(type("Made", (int,), {}))
-    (False, True)
+    >>> from collections import UserDict, deque
+    >>> [is_python_class(each) for each in (int, deque, UserDict, type("Made", (int,), {}))]
+    [False, False, True, True]
     """
-    return bool(_FLAGS.__get__(kind) & _HEAP_TYPE)
+    return _FLAGS.__get__(kind) & (_HEAP_TYPE | _IMMUTABLE_TYPE) == _HEAP_TYPE  # type: ignore[no-any-return]
 
 
 def _overrides(kind: type, names: tuple[str, ...]) -> bool:
     """Whether a class that is written in Python, or by an extension, has one of *names* in the place of Python's."""
     for each in bases_of(kind):
-        if not is_heap_type(each):
+        if not is_python_class(each):
             return False  # what is behind it is Python's own as well, or is not asked
         if any(name in space_of(each) for name in names):
             return True

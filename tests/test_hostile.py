@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from lanes import at_each_commit, share_of
 
@@ -10,8 +12,10 @@ from checkpoint.format.plain import shown
 from hosting.engine.snapshot import only_atoms
 from reliable_rx.class_of import is_a, is_odd
 from reliable_rx.errors import described, text_of, type_of
-from reliable_rx.testing import check_query, hostile
+from reliable_rx.testing import Timed, check_query, hostile
 from reliable_rx.testing.hostile import ERRORS, STORABLE, UNREADABLE, VALUES, Hostile
+from reliable_rx.testing.marbles import NEXT
+from reliable_rx.testing.queries import check_run, phrases
 
 QUICK = ("Refused", "Holding", "Wordless")
 
@@ -84,3 +88,40 @@ def test_each_value_may_lie_in_a_state_while_a_checkpoint_is_written(value: Host
     assert only_atoms([(1, "a", None), None, (b"",)])
     made = value.make()
     assert only_atoms([(1, made)]) is any(type(made) is kind for kind in (int, float, str, bytes, bool, type(None)))
+
+
+def minus(ops: Any, rx: Any) -> Any:
+    return ops.catch(lambda error, source: rx.of(-1))
+
+
+KEYED: dict[str, Any] = {
+    "groups": lambda ops, rx, s: s.pipe(ops.group_by(itself), ops.flat_map(lambda group: group), minus(ops, rx)),
+    "a set": lambda ops, rx, s: s.pipe(ops.to_set(), minus(ops, rx)),
+    "a dict": lambda ops, rx, s: s.pipe(ops.to_dict(lambda x: x), minus(ops, rx)),
+}
+
+
+def itself(x: Any) -> Any:
+    return x
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_what_plain_reactivex_raises_into_the_source_is_no_difference(name: str) -> None:
+    """A `catch` behind a key without a hash hears of the error here; until then both give the same, and our ways do."""
+    streams = [[Timed(1.0, NEXT, 1), Timed(2.0, NEXT, 2), Timed(3.0, NEXT, []), Timed(4.0, NEXT, 3)]]
+    check_run(KEYED[name], streams, phrases(2), wording=False)
+    with pytest.raises(AssertionError, match="disagrees with plain reactivex"):
+        check_run(KEYED[name], streams, ())
+
+
+def test_what_comes_before_such_an_error_is_compared() -> None:
+    """Another value before it is a difference, and so is one that is missing."""
+    streams = [[Timed(1.0, NEXT, 1), Timed(2.0, NEXT, 2), Timed(3.0, NEXT, [])]]
+    for change in (lambda ops: ops.map(lambda x: x if x == 1 else -2), lambda ops: ops.filter(lambda x: x != 2)):
+
+        def other(ops: Any, rx: Any, s: Any, change: Any = change) -> Any:
+            return KEYED["groups"](ops, rx, s).pipe(change(ops))
+
+        for build, reference in ((KEYED["groups"], other), (other, KEYED["groups"])):
+            with pytest.raises(AssertionError, match="disagrees with plain reactivex"):
+                check_run(build, streams, (), reference=reference, wording=False)

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +282,41 @@ def test_a_repair_passes_over_what_another_interpreter_did(app: App, capsys: pyt
     for name in ("map", "scan", "named", "groups"):  # no id that was used is used again
         assert len(said["streams"][name]) == len(used[name]) + 10, name
         assert said["streams"][name][:4] == used[name][:4] and "unreadable" in str(said["streams"][name][4:])
+
+
+TEXTS_PROCESS = """
+import base64, json, sys
+from class_texts import TEXTS, made_anew, shown
+from checkpoint.format.codec import decode, encode
+given = json.loads(sys.stdin.read())
+written, read = {}, {}
+for name in TEXTS:
+    with made_anew(name) as value:
+        written[name] = base64.b64encode(encode(value)).decode()
+    if name in given:
+        with made_anew(name):
+            read[name] = repr(shown(decode(base64.b64decode(given[name]))))
+print(json.dumps([written, read]))
+"""
+
+
+@left_to_commits
+def test_each_interpreter_reads_the_values_of_the_others(app: App) -> None:
+    """A class that nobody has edited is none that differs, however it is written, and whatever it is built on."""
+    app.env["PYTHONPATH"] += f"{os.pathsep}{Path(__file__).parent}"
+
+    def run(version: str, given: dict[str, str]) -> list[dict[str, str]]:
+        command = [interpreters()[version], "-c", TEXTS_PROCESS]
+        ran = subprocess.run(command, env=app.env, input=json.dumps(given), capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        said: list[dict[str, str]] = json.loads(ran.stdout)
+        return said
+
+    written = {version: run(version, {})[0] for version in interpreters()}
+    expected = run(HERE, written[HERE])[1]
+    for made, read in product(interpreters(), interpreters()):
+        found = run(read, written[made])[1]
+        assert {name: found[name] for name in found if found[name] != expected[name]} == {}, (made, read)
 
 
 FAILING = Path(__file__).parent / "mended_process.py"

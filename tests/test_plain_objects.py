@@ -7,11 +7,12 @@ from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict, namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from threading import Lock
 from types import ModuleType
-from typing import Any, ClassVar, NamedTuple, TypedDict
+from typing import Any, ClassVar, Generic, NamedTuple, TypedDict, TypeVar
 
 import pytest
 from lanes import crossed
@@ -19,8 +20,9 @@ from lanes import crossed
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from checkpoint.format.codec import decode, decode_data, encode
+from checkpoint.format.named_fields import built_on
 from checkpoint.format.named_members import FieldsDiffer
-from checkpoint.format.plain_objects import built_on, reducer_for
+from checkpoint.format.plain_objects import reducer_for
 from checkpoint.format.salvage import unreadable_in
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
@@ -105,7 +107,7 @@ def kinds() -> Iterator[Callable[[str], Any]]:
 
     def become(name: str) -> Any:
         made = sys.modules[MODULE] = ModuleType(MODULE)
-        given = (
+        given: tuple[Any, ...] = (
             dataclass,
             field,
             namedtuple,
@@ -190,6 +192,93 @@ def test_attributes_that_were_renamed_are_said(module: Callable[[str], Any], tod
     exec(RENAMED[today] + "    __renamed_fields__: ClassVar = {'_k': 'k', '_v': 'v'}\n", space)
     again = decode(data)
     assert (again.k, again.v, again.w) == (1, 2, 5)
+
+
+BASE = "class Base:\n    def __init__(self, k): self.k = k\n"
+FIELDS = "@dataclass\nclass Base:\n    k: int\n    w: int = 5\n"
+BELOW = "class Item(Base):\n    def __init__(self, k, v):\n        super().__init__(k); self.v = v\n"
+GENERIC = "class Item(Generic[T]):\n    def __init__(self, k): self.k = k\n"
+CACHED = "    @cached_property\n    def v(self): return self.k + 1\n"
+NO_FIELDS_LEFT: dict[str, tuple[str, str, str]] = {
+    "what a derived class still sets": (BASE + BELOW, FIELDS + BELOW, "Item(1, 2)"),
+    "of what type it was made": (
+        GENERIC,
+        "@dataclass\nclass Item(Generic[T]):\n    k: int\n    w: int = 5",
+        "Item[int](1)",
+    ),
+    "a cache": (
+        BASE.replace("Base", "Item") + CACHED,
+        FIELDS.replace("Base", "Item") + CACHED,
+        "(lambda made: (made.v, made)[1])(Item(1))",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NO_FIELDS_LEFT)
+def test_an_attribute_that_the_class_still_names_was_not_renamed(module: Callable[[str], Any], what: str) -> None:
+    """Where a plain class becomes a dataclass with one field more, that one is new, and none of the others is gone."""
+    module("plain")
+    space = sys.modules[MODULE].__dict__
+    space.update(Generic=Generic, T=TypeVar("T"), cached_property=cached_property)
+    before, today, expression = NO_FIELDS_LEFT[what]
+    exec(before, space)
+    value = eval(expression, space)
+    data, held = encode(value), dict(vars(value))
+    exec(today, space)
+    found = vars(decode(data))
+    assert found.keys() == {*held, "w"} and (found["k"], found["w"]) == (1, 5)
+    assert found.get("v") == held.get("v")
+
+
+HOLDERS: dict[str, str] = {
+    "a plain class": "class Item:\n    def __init__(self, k): self.k, self.total = k, 0",
+    "slots": "class Item:\n    __slots__ = ('k', 'total')\n    def __init__(self, k): self.k, self.total = k, 0",
+    "a field": "@dataclass\nclass Item:\n    k: int\n    total: int = 0",
+    "a field that is not given": "@dataclass\nclass Item:\n    k: int\n    total: int = field(init=False, default=0)",
+    "a field with slots": "@dataclass(slots=True)\nclass Item:\n    k: int\n    total: int = 0",
+    "made behind the fields": "@dataclass\nclass Item:\n    k: int\n    def __post_init__(self): self.total = 0",
+    "of the class": "@dataclass\nclass Item:\n    k: int\n    total = 0",
+    "a ClassVar": "@dataclass\nclass Item:\n    k: int\n    total: ClassVar[int] = 0",
+    "an InitVar": (
+        "@dataclass\nclass Item:\n    k: int\n    total: InitVar[int] = 0\n"
+        "    def __post_init__(self, total): self.total = total"
+    ),
+    "of a plain base": "class Base:\n    total = 0\n@dataclass\nclass Item(Base):\n    k: int",
+    "a field of the base": (
+        "@dataclass\nclass Base:\n    total: int = field(default=0, kw_only=True)\n"
+        "@dataclass\nclass Item(Base):\n    k: int"
+    ),
+    "used by a method": "@dataclass\nclass Item:\n    k: int\n    def add(self, more): self.total += more",
+}
+
+
+@pytest.mark.parametrize("before", HOLDERS)
+@pytest.mark.parametrize("today", HOLDERS)
+def test_a_total_is_kept_wherever_it_lies(module: Callable[[str], Any], before: str, today: str) -> None:
+    """A field that was an attribute, and an attribute that was a field, have the value that was stored."""
+    module("plain")
+    space = sys.modules[MODULE].__dict__
+    space["InitVar"] = InitVar
+    exec(HOLDERS[before], space)
+    value = space["Item"](1)
+    object.__setattr__(value, "total", 7)
+    data = encode(value)
+    exec(HOLDERS[today], space)
+    found = decode(decode_again(data))
+    assert (found.k, found.total) == (1, 7)
+
+
+def decode_again(data: bytes) -> bytes:
+    """Return what is stored of a value that was read from *data*: nothing of it is left out on the way."""
+    return encode(decode(data))
+
+
+def test_a_state_that_something_took_is_refused_and_one_that_nothing_took_is_lost(module: Callable[[str], Any]) -> None:
+    """With its `__setstate__` back the first can be read again; the second never could be."""
+    data = encode(made(module("own list of state")))
+    module("own state")
+    with pytest.raises(FieldsDiffer, match=r"have a list for their state.*give it back"):
+        decode(data)
 
 
 class Asking:

@@ -17,7 +17,7 @@ from typing import NoReturn
 from reliable_rx.errors import CheckpointRefused
 
 MAGIC = b"RRX\x1a"
-FORMAT = 4
+FORMAT = 5
 CODEC_PICKLE5 = 1
 NOT_READ = f"which this version no longer reads (it reads {FORMAT}): use the version that made it, or begin anew"
 """What is said of an older format."""

@@ -24,8 +24,9 @@ from operator import attrgetter
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, NamedTuple
 
+from checkpoint.format.mentioned import mentioned
 from checkpoint.format.named_members import FieldsDiffer, member_reducer
-from reliable_rx.class_of import is_heap_type, module_of, name_of, qualname_of
+from reliable_rx.class_of import is_python_class, module_of, name_of, qualname_of
 from reliable_rx.functions.imports import INSTALLED
 
 RENAMED = "__renamed_fields__"
@@ -169,7 +170,8 @@ def set_fields(value: Any, state: tuple[tuple[str, ...], tuple[Any, ...]]) -> No
         return
     names = renamed(kind, names)
     found = dict(zip(names, values, strict=True)) | come_to(kind, names, names, known)
-    for name in known.names or names:
+    used = mentioned(kind).intersection(names) if known.names and kind.__dictoffset__ else ()
+    for name in (*known.names, *used) if known.names else names:
         object.__setattr__(value, name, found[name])
 
 
@@ -188,12 +190,11 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
         check_built_on(kind, "")
     elif known.names != names:
         now = dict(zip(names, renamed(kind, names), strict=True))
-        attributes = {  # what was no field is none now, whatever it is called
-            now.get(name, name): it for name, it in attributes.items() if name in now or name not in known.names
-        }
+        beside = {name: it for name, it in attributes.items() if name not in now}  # it may be a field by now
+        attributes = beside | {new: attributes[name] for name, new in now.items() if name in attributes}
         names = tuple(now.values())
         attributes |= come_to(kind, names, attributes, known)
-        for name in set(names).difference(known.names):
+        for name in set(names) - {*known.names} - mentioned(kind):
             attributes.pop(name, None)
     put(value, attributes)
 
@@ -208,7 +209,7 @@ def put(value: Any, attributes: Mapping[str, Any]) -> None:
     """Give *value* attributes, each in a slot or in its dict, as its class has a place for it."""
     kind: Any = type(value)
     slots = slots_of(kind)
-    space: dict[str, Any] | None = getattr(value, "__dict__", None)
+    space: dict[str, Any] | None = value.__dict__ if kind.__dictoffset__ else None  # its `__getattr__` is not asked
     for name, each in attributes.items():
         if name in slots:
             object.__setattr__(value, name, each)
@@ -231,9 +232,9 @@ def has_only_a_dict(kind: Any) -> bool:
 
 @lru_cache(maxsize=1000)
 def slots_of(kind: Any) -> frozenset[str]:
-    """Return the names of the attributes that have a slot."""
-    found = (name for each in type.mro(kind) for name, it in vars(each).items() if type(it) is MemberDescriptorType)
-    return frozenset(found)
+    """Return the names of the attributes that have a slot, as a class that is written in Python has it."""
+    spaces = [vars(each) for each in type.mro(kind) if is_python_class(each)]
+    return frozenset(name for space in spaces for name, it in space.items() if type(it) is MemberDescriptorType)
 
 
 def renamed(kind: Any, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -353,7 +354,7 @@ def built_on(kind: Any) -> str:
     >>> built_on(Row), built_on(Exception), built_on(object)
     ('dict', 'Exception', '')
     """
-    found = next(each for each in type.mro(kind) if not is_heap_type(each))
+    found = next(each for each in type.mro(kind) if not is_python_class(each))
     return "" if found is object else qualname_of(found)
 
 

@@ -28,7 +28,7 @@ from checkpoint.format import stored_functions, stored_imports
 from checkpoint.format.code import Makers, _code, makers
 from checkpoint.format.named_fields import check_built_on, check_class, is_named_tuple, named, set_fields, set_state
 from checkpoint.format.named_members import FieldsDiffer, flags, member, of_value
-from checkpoint.format.plain_objects import set_attributes, set_based
+from checkpoint.format.plain_objects import set_attributes, set_shaped
 from reliable_rx.class_of import is_a, name_of, qualname_of
 from reliable_rx.errors import cut_middle, text_of
 from reliable_rx.interrupts import let_through
@@ -54,7 +54,7 @@ _BY_NAME = (named, member, flags, of_value)
 _BUILT_ON = frozenset((str, bytes, int, float, complex, tuple))
 """What a class may be built on whose objects are made again from one of these."""
 UNHASHABLE = "unhashable type"
-_FILLING = (set_fields, set_state, set_attributes, set_based)
+_FILLING = (set_fields, set_state, set_attributes, set_shaped)
 """What gives a new object what it had."""
 OTHER_CODE = "it holds code that is not loaded"
 _STOPS = (type, ModuleType, CodeType, Subject)

@@ -9,7 +9,7 @@ look at each value (it is the hottest path there is), and failing the query (wha
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any
@@ -51,16 +51,16 @@ class EarlyLooks:
 
     def __init__(self, incidents: Incidents) -> None:
         self._incidents = incidents
-        self.seen: dict[str, int] = {}
+        self.seen = Counter[str]()
         """How many values of each stream were looked at since the last checkpoint."""
 
     def look(self, streams: Streams) -> None:
         """Report what is wrong with values that nobody has looked at; none of a stream of which enough were."""
         for name in islice(streams.changed, STREAMS_MAX):
-            if self.seen.get(name, 0) >= LOOKED_AT:
+            if self.seen[name] >= LOOKED_AT:
                 continue
             values = first_of(streams[name].unstored())
-            if len(values) > self.seen.get(name, 0) and (fault := fault_of(values)) is not None:
+            if len(values) > self.seen[name] and (fault := fault_of(values)) is not None:
                 self._incidents.report(KIND, name, fault, level=logging.WARNING)
             self.seen[name] = len(values)
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from reliable_rx.errors import NondeterminismDetected, text_of, type_of
 from reliable_rx.testing import hostile, hostile_odd
 from reliable_rx.testing.hosted import HostedRun
-from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, Timed
+from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED, Timed
 from reliable_rx.testing.needed import need_hypothesis
 from reliable_rx.testing.oracle import SourceError, compare
-from reliable_rx.testing.virtual_time import RUNNERS, Build, Streams, run_plain
+from reliable_rx.testing.virtual_time import RUNNERS, Build, Streams, run_plain, run_unhosted
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
@@ -233,10 +233,16 @@ def check_run(
 ) -> None:
     """Compare one run with plain `reactivex`: un-hosted, rebuilt, hosted, and crashed as each script says.
 
-    Without *wording* one error counts as another.
+    Without *wording* one error counts as another, and what comes of one that plain `reactivex` raises into the source
+    is compared between our ways of running only: a `catch` hears of it here.
     """
     until_s = max((each.time_s for stream in streams for each in stream), default=0.0) + horizon_s
     expected = run_plain(reference or build, streams, until_s)
+    if not wording and expected and expected[-1].kind == RAISED:
+        *before, raised = expected
+        expected = run_unhosted(build, streams, until_s)
+        count = max(len(before), sum(each.time_s < raised.time_s for each in expected))
+        compare("un-hosted", streams, before, expected[:count], wording=False)
     for script in scripts:
         stored = run_stored(build, streams, until_s, script)
         compare(f"stored and crashed by {script}", streams, expected, stored, wording=wording)

@@ -3,8 +3,9 @@
 In ``tests/releases/VERSION/`` it writes the app (`tests/interpreter_process.py` as it is now), what its streams hold
 in the end, and two stores that it has left half-way: one after a clean stop, one behind a kill.
 `tests/test_releases.py` opens them with the code of today; it refuses those of older formats: `format_1.tar.xz`, from
-before values were stored by the names of their fields, `format_2.tar.xz`, from before modules lay in folders, and
-`format_3.tar.xz`, from before objects of plain classes were checked against their classes.
+before values were stored by the names of their fields, `format_2.tar.xz`, from before modules lay in folders,
+`format_3.tar.xz`, from before objects of plain classes were checked against their classes, and `format_4.tar.xz`, from
+before they were stored with the shapes of these.
 Run it again for a version that has not been released yet, never for one that has.
 """
 
