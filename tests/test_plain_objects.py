@@ -273,6 +273,15 @@ def decode_again(data: bytes) -> bytes:
     return encode(decode(data))
 
 
+@pytest.mark.parametrize("fields", ["k: int\n    v: int", "k: int\n    v: int = 0", "k: int = 0\n    v: int = 0"])
+def test_a_tuple_that_became_a_named_one_is_refused(module: Callable[[str], Any], fields: str) -> None:
+    """Its items would be the value of the first field."""
+    data = encode(made(module("sequence")))
+    exec(f"class Item(NamedTuple):\n    {fields}", sys.modules[MODULE].__dict__)
+    _, lost = decode_data(data)
+    assert lost[0].reason.startswith("FieldsDiffer: stored values of Item") and "make it what it was" in lost[0].reason
+
+
 def test_a_state_that_something_took_is_refused_and_one_that_nothing_took_is_lost(module: Callable[[str], Any]) -> None:
     """With its `__setstate__` back the first can be read again; the second never could be."""
     data = encode(made(module("own list of state")))

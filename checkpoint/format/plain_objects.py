@@ -31,6 +31,7 @@ from checkpoint.format.named_fields import (
     come_to,
     fields_of,
     has_only_a_dict,
+    is_named_tuple,
     is_usual,
     put,
     reducer_of,
@@ -133,6 +134,11 @@ def set_shaped(value: Any, state: tuple[tuple[Any, ...], Any]) -> None:
         _set_as_pickle(value, stored)
         return
     check_built_on(kind, shape.base)
+    if is_named_tuple(kind):
+        raise FieldsDiffer(
+            f"stored values of {name_of(kind)} are tuples without fields, and it has some today: make it what it was, "
+            f"or call the new one otherwise"
+        )
     if "__setstate__" in today.says:
         if stored is not None:
             value.__setstate__(stored)

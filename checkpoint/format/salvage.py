@@ -176,7 +176,7 @@ def _why(error: BaseException) -> str:
 
 
 def _new(kind: Any, arguments: tuple[Any, ...]) -> Any:
-    if not arguments and isinstance(kind, type) and (is_named_tuple(kind) or issubclass(kind, Enum)):
+    if isinstance(kind, type) and (is_named_tuple(kind) or (issubclass(kind, Enum) and not arguments)):
         raise FieldsDiffer(f"stored values of {name_of(kind)} were of a class of another kind: make it what it was")
     check_class(kind)
     if isabstract(kind):
@@ -286,9 +286,11 @@ class _Salvager(_Base):  # type: ignore[misc]
         """Fill an object with the fields that it was stored with, or have in its place what stands for it."""
         first = arguments[0]
         if is_lost(first):
-            made = Unreadable(first.kind, first.reason) if function in _BY_NAME else first
-            made.content = arguments[1:]
-            self.stack[-1] = made
+            if function in _BY_NAME:
+                self.stack[-1] = Unreadable(first.kind, first.reason, arguments[1:])
+                return
+            first.content = first.content or arguments[1:]
+            self.stack[-1] = first
             return
         try:
             self.stack[-1] = function(*arguments)
