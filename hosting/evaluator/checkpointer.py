@@ -9,48 +9,101 @@ from __future__ import annotations
 
 import sys
 import time as wall
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Protocol
 
-from checkpoint.format.code import makers
 from checkpoint.format.codec import encode
-from checkpoint.store import Checkpoint, GenerationInfo, Kind
+from checkpoint.store import Checkpoint, GenerationInfo, Kind, Store
 from hosting.admission import emitted
 from hosting.edges.segments import joined, stored
+from hosting.edges.streams import Streams
+from hosting.engine.engine import QueryEngine
 from hosting.engine.failing import unstorable_state
 from hosting.engine.snapshot import Snapshot
 from hosting.evaluator.attempt import Attempt
 from hosting.evaluator.gc_pause import hold
+from hosting.evaluator.reentrancy import Inside
 from hosting.evaluator.serial_executor import Lend, Worker, too_late
 from hosting.evaluator.store_watch import StoreWatch
+from hosting.evaluator.turn_executor import TurnExecutor
+from hosting.reports.growth import Growth
+from hosting.reports.incidents import Incidents
 from hosting.reports.observing import observe
 from hosting.reports.statistics import CheckpointFigures
 from hosting.reports.store_commands import with_repair
 from reliable_rx.errors import CheckpointRefused, StoreUnavailable, invariant
 from reliable_rx.failpoints import probe
 
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
-
 SLICE_ROWS = 128
-RETRY_S = 0.2
+RETRY_S, DURABLE_S = 0.2, 10.0
 GIVEN_UP_MAX = 100
 """Checkpoints that may be given up one after the other; each ends a query at least."""
 SIDE_OUTPUTS = (".dead_letters", ".late")
 
 
+class Cadence(NamedTuple):
+    """When checkpoints are taken: every so many seconds and events, and every so many of them a full one."""
+
+    interval_s: float
+    events: int
+    full_every: int
+
+
+class Flushed(Protocol):
+    """The sinks: a checkpoint has nothing that they have not made durable."""
+
+    @property
+    def has_unflushed(self) -> bool: ...
+    def flush(self) -> None: ...
+
+
+class Reported(Protocol):
+    """What is told of checkpoints, and stored with them."""
+
+    def tell_queries(self) -> None: ...
+    def look_at_rows(self, rows: Any, /) -> None: ...
+    def for_checkpoint(self) -> dict[str, Any]: ...
+    def told_checkpoint(self, trouble: StoreUnavailable | None, /) -> None: ...
+
+
+class Classes(Protocol):
+    """The classes of which a checkpoint has values."""
+
+    def for_checkpoint(self) -> dict[str, str]: ...
+
+
+Acknowledge = Callable[[dict[tuple[str, str], int], set[tuple[str, str]]], object]
+
+
 class Checkpointer:
-    """The checkpoints of one evaluator."""
+    """The checkpoints of one evaluator: *meta* returns what each remembers besides rows and outputs."""
 
     def __init__(
-        self, evaluator: QueryEvaluator, *, interval_s: float, events: int, full_every: int, lend: Lend | None
+        self,
+        engine: QueryEngine,
+        store: Store,
+        cadence: Cadence,
+        *,
+        turns: TurnExecutor,
+        streams: Streams,
+        sinks: Flushed,
+        reports: Reported,
+        classes: Classes,
+        meta: Callable[[Snapshot], dict[str, Any]],
+        acknowledge: Acknowledge,
+        growth: Growth,
+        incidents: Incidents,
+        inside: Inside,
+        wake: Callable[[], None],
+        lend: Lend | None,
     ) -> None:
-        self.evaluator = evaluator
-        self.interval_s = interval_s
-        self.events_max = events
-        self.full_every = full_every
-        self.worker = Worker(wake=evaluator.wake, lend=lend)
-        self.watch = StoreWatch(evaluator.store.check_owned, self.worker, interval_s=interval_s)
+        self._engine, self._store, self._turns, self._streams, self._sinks = engine, store, turns, streams, sinks
+        self._reports, self._classes, self._meta, self._growth = reports, classes, meta, growth
+        self._acknowledge, self._incidents, self._inside, self._wake = acknowledge, incidents, inside, wake
+        self.interval_s, self.events_max, self.full_every = cadence
+        self.worker = Worker(wake=wake, lend=lend)
+        self.watch = StoreWatch(store.check_owned, self.worker, interval_s=self.interval_s)
         self.attempt: Attempt | None = None
         self.trouble: StoreUnavailable | None = None
         self.retry_at = 0.0
@@ -86,7 +139,7 @@ class Checkpointer:
         return (
             self.is_overdue
             or self.is_wanted
-            or self.evaluator.turns.events_in - self.events_before >= self.events_max
+            or self._turns.events_in - self.events_before >= self.events_max
             or wall.monotonic() - self.last_at >= self.interval_s
         )
 
@@ -99,7 +152,7 @@ class Checkpointer:
 
     def soon(self) -> None:
         """Take a checkpoint as soon as may be: a class has changed, of which no replay has the old and the new one."""
-        self.wanted_at = self.evaluator.engine.number
+        self.wanted_at = self._engine.number
 
     @property
     def is_wanted(self) -> bool:
@@ -114,11 +167,10 @@ class Checkpointer:
     def recovered(self, generation: int, turn: int, meta: dict[str, Any]) -> None:
         """Go on behind a checkpoint that was read."""
         self.generation, self.turn, self.covered = generation, turn, (meta["positions"], meta["ended"])
-        self.evaluator.redefinitions.classes.recovered(meta.get("classes", {}))
 
     def replayed(self, events: int) -> None:
         """Count the *events* that a recovery took again: no checkpoint has them yet."""
-        self.events_before = self.events_kept = self.evaluator.turns.events_in - events
+        self.events_before = self.events_kept = self._turns.events_in - events
 
     @property
     def has_all(self) -> bool:
@@ -126,7 +178,7 @@ class Checkpointer:
 
         The outputs of the last turns may have become visible when the checkpoint that has these turns was under way.
         """
-        return self.evaluator.engine.number == self.turn and not self.evaluator.outlets.has_unflushed
+        return self._engine.number == self.turn and not self._sinks.has_unflushed
 
     def _wants_full(self) -> bool:
         if self.since_full is None or self.since_full >= self.full_every:
@@ -157,37 +209,36 @@ class Checkpointer:
                     raise self.worker.failure
 
     def _begin(self, *, full: bool) -> bool:
-        evaluator = self.evaluator
-        evaluator.turns.close_group()
+        self._turns.close_group()
         try:
-            evaluator._show_committed()
-            evaluator.outlets.flush()
+            self._turns.show_durable()
+            self._sinks.flush()
         except StoreUnavailable as error:
             self._fail(error)
             return False
         probe("checkpoint.before_snapshot")
-        began, changed = wall.perf_counter(), evaluator.streams.take_changed()
-        streams = {name: evaluator.streams[name] for name in changed}
+        began, changed = wall.perf_counter(), self._streams.take_changed()
+        streams = {name: self._streams[name] for name in changed}
         for stream in streams.values():
             stream.trim()
-        retired, expired = evaluator.streams.retired.begin(evaluator.engine)
-        evaluator.reporter.tell_queries()  # what is known of their failures is stored with them
-        with evaluator.inside:
-            snapshot = Snapshot(evaluator.engine, full=full)
+        retired, expired = self._streams.retired.begin(self._engine)
+        self._reports.tell_queries()  # what is known of their failures is stored with them
+        with self._inside:
+            snapshot = Snapshot(self._engine, full=full)
         if full:
-            evaluator.turns.durable_plans &= set(snapshot.plans)  # no store has the others from now on
-        meta = meta_of(evaluator, snapshot)
+            self._turns.durable_plans &= set(snapshot.plans)  # no store has the others from now on
+        meta = self._meta(snapshot)
         unstored = {name: stream.unstored() for name, stream in streams.items()}
         self.attempt = Attempt(
             snapshot,
             self.generation + 1,
-            evaluator.engine.number,
+            self._engine.number,
             meta,
             unstored,
             {name: stream.next_id for name, stream in streams.items()},
             {name: stream.kept_from() for name, stream in streams.items()} | expired,
             began,
-            evaluator.turns.events_in,
+            self._turns.events_in,
             changed=changed,
             retired=retired,
             expired=expired,
@@ -195,13 +246,13 @@ class Checkpointer:
         if full:
             # reading very many cold rows would set off collections of all there is, each a pause of its own
             self.attempt.release = hold()
-        self.events_before = evaluator.turns.events_in
+        self.events_before = self._turns.events_in
         self.attempt.pause_s = wall.perf_counter() - began
         return True
 
     def _move(self, attempt: Attempt) -> bool:
         if not attempt.submitted:
-            with self.evaluator.inside:
+            with self._inside:
                 is_written = attempt.snapshot.write_some(SLICE_ROWS)
             if is_written:
                 if attempt.release is not None:
@@ -209,10 +260,10 @@ class Checkpointer:
                 if attempt.snapshot.spoilt:
                     self._drop(attempt)
                     return True
-                with self.evaluator.inside:
-                    self.evaluator.reporter.look_at_rows(attempt.snapshot.taken)
-                attempt.meta |= self.evaluator.reporter.for_checkpoint()  # here, as turns do not wait for it
-                met = self.evaluator.redefinitions.classes.for_checkpoint()  # also while these rows were written
+                with self._inside:
+                    self._reports.look_at_rows(attempt.snapshot.taken)
+                attempt.meta |= self._reports.for_checkpoint()  # here, as turns do not wait for it
+                met = self._classes.for_checkpoint()  # also while these rows were written
                 attempt.meta["classes"] = {**met, **attempt.meta["classes"]}
                 attempt.submitted = True
                 self.worker.submit(lambda: self._commit(attempt))
@@ -233,7 +284,7 @@ class Checkpointer:
         names = ", ".join(map(repr, attempt.snapshot.spoilt))
         invariant(self.given_up <= GIVEN_UP_MAX, f"a query that has ended can be stored, but {names} cannot")
         for name, error in attempt.snapshot.spoilt.items():
-            self.evaluator.turns.fail(name, unstorable_state(error))
+            self._turns.fail(name, unstorable_state(error))
 
     def _commit(self, attempt: Attempt) -> None:
         """In the worker: make the attempt durable."""
@@ -242,41 +293,37 @@ class Checkpointer:
         except StoreUnavailable as error:
             attempt.error = error
         except CheckpointRefused as error:
-            raise with_repair(self.evaluator.store, error) from error
+            raise with_repair(self._store, error) from error
         finally:
             attempt.settled = True
-            self.evaluator.wake()
+            self._wake()
 
     def _write(self, attempt: Attempt) -> None:
-        evaluator = self.evaluator
-        if not evaluator.journal_worker.drain(timeout_s=10.0):
-            evaluator.lifecycle.check()
-            raise evaluator.journal_worker.trouble or StoreUnavailable("the journal is not durable yet")
+        self._turns.wait_durable(timeout_s=DURABLE_S)
         snapshot = attempt.snapshot
         kind: Kind = "full" if snapshot.full else "differential"
         checkpoint = Checkpoint(
             attempt.generation, kind, attempt.turn, encode(attempt.meta), snapshot.chunks(), snapshot.rows
         )
         for name, segments in attempt.outputs.items():
-            observe(evaluator.incidents, "odd values", emitted.look, evaluator.incidents, name, segments)
+            observe(self._incidents, "odd values", emitted.look, self._incidents, name, segments)
         outputs = {
             name: [each for segment in joined(segments) for each in stored(segment, attempt.spoilt)]
             for name, segments in attempt.outputs.items()
         }
-        attempt.info = evaluator.store.commit(checkpoint, outputs=outputs, kept_from=attempt.kept_from)
-        attempt.sizes = evaluator.streams.retired.measured(attempt.retired)
+        attempt.info = self._store.commit(checkpoint, outputs=outputs, kept_from=attempt.kept_from)
+        attempt.sizes = self._streams.retired.measured(attempt.retired)
         probe("checkpoint.before_truncate")
         try:
-            evaluator.store.journal.truncate(evaluator.store.generations()[0].turn)
+            self._store.journal.truncate(self._store.generations()[0].turn)
         except StoreUnavailable as error:
             attempt.error = error  # the commit stands; the journal is cut after the next one
         attempt.seconds = wall.perf_counter() - attempt.began
 
     def _succeed(self, attempt: Attempt, info: GenerationInfo) -> None:
-        evaluator = self.evaluator
         if self.trouble is not None:
             self.trouble = None
-            evaluator.reporter.told_checkpoint(None)
+            self._reports.told_checkpoint(None)
         self.is_overdue, self.given_up = False, 0
         self.generation, self.turn, self.last_at = attempt.generation, attempt.turn, wall.monotonic()
         self.events_kept = attempt.events
@@ -287,24 +334,24 @@ class Checkpointer:
             self.since_full = (self.since_full or 0) + 1
             self.differential_bytes += info.bytes
         for name, next_id in attempt.next_ids.items():
-            stream = evaluator.streams.get(name)
+            stream = self._streams.get(name)
             if stream is not None:
                 stream.stored = max(stream.stored, next_id)
-        evaluator.turns.durable_plans.update(attempt.snapshot.plans)
+        self._turns.durable_plans.update(attempt.snapshot.plans)
         probe("checkpoint.before_acknowledge")
         self.covered = attempt.meta["positions"], attempt.meta["ended"]
         self.acknowledge()
-        evaluator.turns.show_durable()  # before buffers are freed: who took these turns may not have come to that yet
-        evaluator.streams.retired.stored(attempt.sizes, evaluator.engine)
-        evaluator.streams.retired.forgotten(attempt.expired)
-        evaluator.growth.look()
-        turn = evaluator.engine.number
+        self._turns.show_durable()  # before buffers are freed: who took these turns may not have come to that yet
+        self._streams.retired.stored(attempt.sizes, self._engine)
+        self._streams.retired.forgotten(attempt.expired)
+        self._growth.look()
+        turn = self._engine.number
         for name, error in attempt.spoilt.items():
             if name.endswith(SIDE_OUTPUTS):  # what it tells is of use without the event
-                evaluator.incidents.report("stream", name, str(error), error=error)
+                self._incidents.report("stream", name, str(error), error=error)
             else:
-                evaluator.turns.fail(name, error)
-        self.has_ended_some = evaluator.engine.number > turn
+                self._turns.fail(name, error)
+        self.has_ended_some = self._engine.number > turn
 
     def begin(self) -> None:
         """At the end of a start, do what the last run may not have come to, and keep what is in no turn.
@@ -313,7 +360,7 @@ class Checkpointer:
         first run it may give otherwise again, behind what sinks have by then.
         """
         self.acknowledge()
-        suspended = self.evaluator.engine.suspended
+        suspended = self._engine.suspended
         if suspended.ended or suspended.differing:
             with suppress(StoreUnavailable):  # it is tried again
                 self.now(full=True)
@@ -321,12 +368,12 @@ class Checkpointer:
     def acknowledge(self) -> None:
         """Tell the sources what is durable."""
         if self.acknowledges:
-            self.evaluator.intake.acknowledge(*self.covered)
+            self._acknowledge(*self.covered)
 
     def _give_back(self, attempt: Attempt) -> None:
         attempt.snapshot.roll_back()
-        self.evaluator.streams.give_back(attempt.changed)
-        self.evaluator.engine.retired.fresh.update(attempt.retired)
+        self._streams.give_back(attempt.changed)
+        self._engine.retired.fresh.update(attempt.retired)
 
     def _undo(self, attempt: Attempt) -> None:
         self._give_back(attempt)
@@ -334,7 +381,7 @@ class Checkpointer:
 
     def _fail(self, error: StoreUnavailable) -> None:
         self.trouble = error
-        self.evaluator.reporter.told_checkpoint(error)
+        self._reports.told_checkpoint(error)
         self.retry_at = wall.monotonic() + RETRY_S
 
     def figures(self) -> CheckpointFigures | None:
@@ -349,27 +396,3 @@ class Checkpointer:
         if self.attempt is not None and self.attempt.release is not None:
             self.attempt.release()
         self.worker.close()
-
-
-def meta_of(evaluator: QueryEvaluator, snapshot: Snapshot) -> dict[str, Any]:
-    """Return what a checkpoint remembers besides rows and outputs; in a partition also which queries there are.
-
-    A node asks for these at its start, of all partitions (`hosting.partitioned.past`).
-    """
-    ended = evaluator.intake.ended()
-    return {
-        "engine": snapshot.header,
-        "positions": evaluator.intake.positions(),
-        "ended": ended,
-        "told_gone": set(evaluator.intake.told_gone),
-        "bad_records": dict(evaluator.intake.bad_records.counts),
-        "definitions": evaluator.definitions.for_checkpoint(),
-        "classes": evaluator.redefinitions.classes.for_checkpoint(),
-        "extents": evaluator.growth.note(ended),
-        "holders": evaluator.holders.positions(),
-        "sinks": evaluator.outlets.labels(),
-        "delivery": evaluator.delivery,
-        "ahead_s": evaluator.time.ahead_s,
-        "makers": tuple(makers()),
-        **({"queries": [*evaluator.engine.standing, *evaluator.engine.suspended]} if evaluator.incidents.place else {}),
-    }

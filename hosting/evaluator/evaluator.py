@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from checkpoint.format.code import makers
 from checkpoint.store import Store
 from hosting.admission import arguments
 from hosting.edges.closing import close_all, let_go
@@ -23,10 +24,11 @@ from hosting.edges.start_positions import Start
 from hosting.edges.streams import Streams
 from hosting.engine.editing import is_same
 from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import Snapshot
 from hosting.engine.turns import Create, Tick, Turn
 from hosting.evaluator import group_commit, interpreters, wakeups
 from hosting.evaluator.call_executor import Calls
-from hosting.evaluator.checkpointer import Checkpointer
+from hosting.evaluator.checkpointer import Cadence, Checkpointer
 from hosting.evaluator.creating import How, create_now, declare
 from hosting.evaluator.disposing import dispose, forget
 from hosting.evaluator.fair_lock import Turnstile
@@ -52,7 +54,6 @@ from hosting.reports.statistics import RecoveryFigures
 from hosting.reports.store_commands import or_repair_it
 from hosting.reports.unheard import Standstill
 from hosting.sources.pushed import PushedStream
-from reliable_rx.errors import StoreUnavailable
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.names import check_name
@@ -131,11 +132,13 @@ class QueryEvaluator(Looking):
             self.intake, self.warnings, incidents, strict=strict, repair=or_repair_it(store), inside=inside,
             close_group=self.turns.close_group, checkpoint=lambda: self.checkpointer.now(full=False))  # fmt: skip
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
-        self.checkpointer = Checkpointer(
-            self, interval_s=checkpoint_interval_s, events=checkpoint_events, full_every=full_every, lend=checkpoint
-        )
-        self.lifecycle.workers += [self.journal_worker, self.checkpointer.worker]
         self.reporter, self.guard, self.redefinitions = Reporter(self), Guard(self), Redefinitions(self)
+        self.checkpointer = Checkpointer(
+            engine, store, Cadence(checkpoint_interval_s, checkpoint_events, full_every), turns=self.turns,
+            streams=self.streams, sinks=self.outlets, reports=self.reporter, classes=self.redefinitions.classes,
+            meta=self._meta, acknowledge=self.intake.acknowledge, growth=self.growth, incidents=incidents,
+            inside=inside, wake=wake, lend=checkpoint)  # fmt: skip
+        self.lifecycle.workers += [self.journal_worker, self.checkpointer.worker]
         self.declared: dict[str, tuple[Any, Policy, Limits, EventTime | None]] = {}
         most = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_turns, self.round_events = most, max(256, 2 * batch_events_max)
@@ -333,9 +336,7 @@ class QueryEvaluator(Looking):
         self.inside.check("flush")
         with self.lock:
             self.turns.close_group()
-        if not self.journal_worker.drain(timeout_s=30.0):
-            self.lifecycle.check()
-            raise self.journal_worker.trouble or StoreUnavailable("the journal did not become durable in 30 s")
+        self.turns.wait_durable(timeout_s=30.0)
         with self.lock:
             self._show_committed()
             self.reporter.tell_queries()
@@ -407,6 +408,30 @@ class QueryEvaluator(Looking):
         if turn is None and self.intake.event_time and wakeups.have_ended(self):
             return None if calls.askers else wakeups.last_tick(self)
         return turn
+
+    def _meta(self, snapshot: Snapshot) -> dict[str, Any]:
+        """Return what a checkpoint remembers besides rows and outputs; in a partition also which queries there are.
+
+        A node asks for these at its start, of all partitions (`hosting.partitioned.past`).
+        """
+        intake, engine = self.intake, self.engine
+        ended = intake.ended()
+        return {
+            "engine": snapshot.header,
+            "positions": intake.positions(),
+            "ended": ended,
+            "told_gone": set(intake.told_gone),
+            "bad_records": dict(intake.bad_records.counts),
+            "definitions": self.definitions.for_checkpoint(),
+            "classes": self.redefinitions.classes.for_checkpoint(),
+            "extents": self.growth.note(ended),
+            "holders": self.holders.positions(),
+            "sinks": self.outlets.labels(),
+            "delivery": self.delivery,
+            "ahead_s": self.time.ahead_s,
+            "makers": tuple(makers()),
+            **({"queries": [*engine.standing, *engine.suspended]} if self.incidents.place else {}),
+        }
 
     def _to_tell(self) -> group_commit.Told:
         return group_commit.Told(self.definitions.to_tell(), self.redefinitions.classes.to_tell())

@@ -123,6 +123,7 @@ def load_checkpoint(evaluator: QueryEvaluator, recovered: Recovered, meta: dict[
     unloaded.check_names(evaluator)
     evaluator.turns.durable_plans = set(engine.plans.by_id) - set(engine.plans.unsaved)
     evaluator.checkpointer.recovered(recovered.generation, recovered.turn, meta)
+    evaluator.redefinitions.classes.recovered(meta.get("classes", {}))
 
 
 def withhold_sources(evaluator: QueryEvaluator) -> None:

@@ -21,6 +21,7 @@ from hosting.evaluator.lifecycle import Lifecycle
 from hosting.evaluator.reentrancy import Inside, Outside
 from hosting.evaluator.serial_executor import Worker
 from hosting.reports.unheard import Standstill
+from reliable_rx.errors import StoreUnavailable
 from reliable_rx.operators.contract.choices import Delivery
 
 PENDING_GROUPS_MAX, GROUP_TURNS_MAX = 16, 8192
@@ -138,6 +139,13 @@ class TurnExecutor:
         told, journal = self._told(), self._journal
         self._committed.append(group)
         self._worker.submit(lambda: group_commit.write(journal, group, digested, told))
+
+    def wait_durable(self, *, timeout_s: float) -> None:
+        """Return when all groups are durable that were closed. *Raises* `StoreUnavailable`."""
+        if not self._worker.drain(timeout_s=timeout_s):
+            self._lifecycle.check()
+            why = f"the journal did not become durable in {timeout_s:g} s"
+            raise self._worker.trouble or StoreUnavailable(why)
 
     def forget(self) -> None:
         """Write nothing more, not even what is under way."""
