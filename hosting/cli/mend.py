@@ -20,9 +20,9 @@ from hosting.cli.scripts import is_loaded
 from hosting.cli.stores import StoreAddress, left_open
 from hosting.cli.terminal import agreed, complain, say
 from hosting.cli.wording import BadUsage, log_nothing
-from hosting.edges.late_partitions import ended_over, missing
 from hosting.engine.cycles import there_are
 from hosting.engine.editing import READ_ANEW
+from hosting.engine.ended_readers import ended_over, missing
 from hosting.engine.hosted_query import COMPLETED, FAILED
 from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.restarting import left_behind

@@ -18,14 +18,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from checkpoint.format.code import makers
 from checkpoint.format.met_classes import CLASSES_MAX, MET, name_in, named, place_of
 from hosting.engine.watched_names import WatchedNames
+from hosting.evaluator.reentrancy import Inside
+from hosting.reports.incidents import Incidents
 from hosting.sources.fingerprint import class_digest
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import StoreUnavailable
@@ -33,20 +35,28 @@ from reliable_rx.functions.contents import Content
 from reliable_rx.functions.replaced_classes import are_any, times_replaced
 from reliable_rx.interrupts import let_through
 
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
-
 CLASSES = "classes"
 GONE = "gone"
 KNOWN: dict[int, tuple[Any, str]] = {}
 """The fingerprints of classes by their ids; each class is kept, so that no other one has its id."""
 
 
-class ClassVersions:
-    """What the classes are of which one evaluator's store has values, and what they were."""
+class Checkpoints(Protocol):
+    """The checkpoints of an evaluator."""
 
-    def __init__(self, evaluator: QueryEvaluator) -> None:
-        self.evaluator = evaluator
+    @property
+    def is_wanted(self) -> bool: ...
+    def now(self, *, full: bool) -> None: ...
+
+
+class ClassVersions:
+    """What the classes are of which one evaluator's store has values, and what they were.
+
+    *checkpoints* returns what takes them: it has these versions stored.
+    """
+
+    def __init__(self, inside: Inside, incidents: Incidents, checkpoints: Callable[[], Checkpoints]) -> None:
+        self._inside, self._incidents, self._checkpoints = inside, incidents, checkpoints
         self.stored: dict[str, str] = {}
         """As the store has it behind the turns at hand, by ``module:name``."""
         self._kinds: dict[int, Any] = {}
@@ -71,8 +81,8 @@ class ClassVersions:
         Also wait for a checkpoint that has the values of an edited query as of the new classes.
         """
         self._meet()
-        checkpointer, times = self.evaluator.checkpointer, times_replaced()
-        is_new, goes_over = times != self._times, checkpointer.is_wanted and are_any()
+        checkpoints, times = self._checkpoints(), times_replaced()
+        is_new, goes_over = times != self._times, checkpoints.is_wanted and are_any()
         if not (is_new or goes_over or self._is_due or self._watched.differ()):
             return
         gone = [each for each in self._kinds.values() if named(name_in(each)) is not each]
@@ -81,7 +91,7 @@ class ClassVersions:
         self._is_due, self._times = False, times
         if gone or is_new or goes_over:
             with suppress(StoreUnavailable):  # then no turn is taken until there is one
-                checkpointer.now(full=bool(gone) or is_new)
+                checkpoints.now(full=bool(gone) or is_new)
             self._is_told = False
 
     def to_tell(self) -> dict[str, str]:
@@ -89,7 +99,7 @@ class ClassVersions:
         self._meet()
         if not self._is_told:
             self._is_told = True
-            with self.evaluator.inside:
+            with self._inside:
                 self._fresh |= {name: today(name) for name, was in self.stored.items() if is_edited(name, was)}
             self.stored |= self._fresh
         told, self._fresh = self._fresh, {}
@@ -110,7 +120,7 @@ class ClassVersions:
         here = [each for each in kinds if named(name_in(each)) is each]
         self._note(kinds if self._looked else here)  # the first are those of other evaluators too
         self._looked = count
-        with self.evaluator.inside:  # what they reach is the user's
+        with self._inside:  # what they reach is the user's
             found = {name_in(each): fingerprint_of(each) for each in here}
         self._fresh |= {name: each for name, each in found.items() if self.stored.get(name) != each}
         self.stored |= self._fresh
@@ -122,7 +132,7 @@ class ClassVersions:
             f"stop cleanly before you edit them, since an edit behind a kill is not named, and one in a cell has no "
             f"checkpoint of its own"
         )
-        self.evaluator.incidents.report(CLASSES, MET.left_out, message, level=logging.WARNING, once=True)
+        self._incidents.report(CLASSES, MET.left_out, message, level=logging.WARNING, once=True)
 
     def _note(self, kinds: Iterable[Any]) -> None:
         """Watch the names of *kinds*, by which rows have their values."""

@@ -34,6 +34,7 @@ from hosting.evaluator.disposing import dispose, forget
 from hosting.evaluator.fair_lock import Turnstile
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.host_clock import HostClock
+from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.lifecycle import Lifecycle
 from hosting.evaluator.looking import Looking, Working
 from hosting.evaluator.loop import Guard, run
@@ -132,7 +133,13 @@ class QueryEvaluator(Looking):
             self.intake, self.warnings, incidents, strict=strict, repair=or_repair_it(store), inside=inside,
             close_group=self.turns.close_group, checkpoint=lambda: self.checkpointer.now(full=False))  # fmt: skip
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
-        self.reporter, self.guard, self.redefinitions = Reporter(self), Guard(self), Redefinitions(self)
+        self.reporter, self.guard = Reporter(self), Guard(self)
+        self.redefinitions = Redefinitions(
+            engine, self.definitions, inside=inside, incidents=incidents, checkpoints=lambda: self.checkpointer
+        )
+        self.late = LateReaders(
+            engine, self.intake, self.turns, store=store, incidents=incidents, reports=self.reporter
+        )
         self.checkpointer = Checkpointer(
             engine, store, Cadence(checkpoint_interval_s, checkpoint_events, full_every), turns=self.turns,
             streams=self.streams, sinks=self.outlets, reports=self.reporter, classes=self.redefinitions.classes,

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from checkpoint.format.code import OtherCode, makers
-from hosting.edges.late_partitions import take_create
 from hosting.engine.code_text import text_of, was_mended
 from hosting.engine.hosted_query import COMPLETED, FAILED, RUNNING
 from hosting.engine.plan_names import are_comparable, why_untold
@@ -177,7 +176,7 @@ def is_mended(there: Standing, turn: Create) -> bool:
 def created(evaluator: QueryEvaluator, turn: Create) -> None:
     """Take *turn*; run a query again that had failed before it was suspended and is mended; close its incident."""
     if turn.name not in evaluator.engine.standing and turn.name not in evaluator.engine.suspended:
-        take_create(evaluator, turn)  # thousands may come at once
+        evaluator.late.take_create(turn)  # thousands may come at once
         return
     with afresh_told(evaluator.engine.reports, turn.name, "was edited"):
         _created(evaluator, turn)
@@ -185,10 +184,10 @@ def created(evaluator: QueryEvaluator, turn: Create) -> None:
 
 
 def _created(evaluator: QueryEvaluator, turn: Create) -> None:
-    take_create(evaluator, turn)
+    evaluator.late.take_create(turn)
     there = evaluator.engine.standing.get(turn.name)
     if there is not None and is_mended(there, turn):
-        take_create(evaluator, turn)
+        evaluator.late.take_create(turn)
         there = evaluator.engine.standing.get(turn.name)
     if there is not None and there.status == RUNNING:
         evaluator.engine.suspended.untold.pop(turn.name, None)

@@ -17,7 +17,6 @@ from checkpoint.format.by_value import goes_by_value
 from checkpoint.format.code import OtherCode
 from checkpoint.format.codec import decode
 from checkpoint.store import Recovered
-from hosting.edges.late_partitions import decide
 from hosting.edges.renamed import renamed_partitions, renamed_sources
 from hosting.engine import unloadable
 from hosting.engine.snapshot import load
@@ -104,7 +103,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     tell_undeclared(evaluator)
     unloaded.settle(evaluator)
     evaluator.outlets.had = had_by(evaluator)
-    decide(evaluator, sorted(undecided))
+    evaluator.late.decide(sorted(undecided))
     evaluator.intake.bad_records.recovered(meta.get("bad_records", {}), evaluator.intake.partitions.values())
     evaluator.warnings.extend(renamed_partitions(evaluator.intake, meta.get("told_gone", ())))
     for appeared in evaluator.intake.appeared():

@@ -16,62 +16,81 @@ table) is not looked for: it would have to be hashed for each round.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from time import thread_time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from hosting.engine.engine import QueryEngine
 from hosting.engine.hosted_query import RUNNING, Standing
+from hosting.evaluator import class_versions
 from hosting.evaluator.class_versions import ClassVersions
-from hosting.evaluator.source_definitions import REDEFINED
+from hosting.evaluator.reentrancy import Inside
+from hosting.evaluator.source_definitions import REDEFINED, SourceDefinitions
+from hosting.reports.incidents import Incidents
 from reliable_rx.class_of import is_a
-from reliable_rx.errors import described
+from reliable_rx.errors import StoreUnavailable, described
 from reliable_rx.interrupts import let_through
 from reliable_rx.runtime.plan import Plan
 from reliable_rx.shown import listed
-
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 COMPARED_S = 0.1
 """After that, plans that reach another object are told of without a look at what it holds: events wait meanwhile."""
 
 
+class Checkpoints(class_versions.Checkpoints, Protocol):
+    """The checkpoints of an evaluator: one is to be taken soon where no replay has the old and the new meaning."""
+
+    @property
+    def trouble(self) -> StoreUnavailable | None: ...
+    def soon(self) -> None: ...
+
+
 class Redefinitions:
     """What one evaluator tells about names that mean something else: once for the queries that share a plan."""
 
-    def __init__(self, evaluator: QueryEvaluator) -> None:
-        self.evaluator, self.watched = evaluator, evaluator.engine.plans.watched
-        self.classes = ClassVersions(evaluator)
+    def __init__(
+        self,
+        engine: QueryEngine,
+        definitions: SourceDefinitions,
+        *,
+        inside: Inside,
+        incidents: Incidents,
+        checkpoints: Callable[[], Checkpoints],
+    ) -> None:
+        self._engine, self._definitions, self.watched = engine, definitions, engine.plans.watched
+        self._inside, self._incidents, self._checkpoints = inside, incidents, checkpoints
+        self.classes = ClassVersions(inside, incidents, checkpoints)
         self._compares_until = 0.0
         self._told: dict[str, str] = {}
 
     def look(self) -> bool:
         """Tell of the queries and sources that reach what was defined anew; return whether turns may be taken."""
-        self.evaluator.definitions.look()
+        self._definitions.look()
         if not all(map(self._runs, self._told)):
             self.watched.is_due = True
         if self.watched.are_due():
-            with self.evaluator.inside:
+            with self._inside:
                 found = self._found()
             self._tell(found)
             self.watched.compared()
         self.classes.look()
-        return self.evaluator.checkpointer.trouble is None
+        return self._checkpoints().trouble is None
 
     def settle(self, name: str) -> None:
         """Close the incident of the query *name*: it was created again, with what its functions reach now."""
         if self._told.pop(name, None) is not None:
             self.watched.is_due = True  # others may share its plan
-            self.evaluator.incidents.resolve(REDEFINED, name)
+            self._incidents.resolve(REDEFINED, name)
 
     def _runs(self, name: str) -> bool:
-        there = self.evaluator.engine.standing.get(name)
+        there = self._engine.standing.get(name)
         return there is not None and there.status == RUNNING
 
     def _found(self) -> dict[str, str]:
         """Return what is to be told, by the first query of each plan."""
         by_plan: dict[Plan, list[Standing]] = {}
-        plans = self.evaluator.engine.plans
-        for each in self.evaluator.engine.standing.values():
+        plans = self._engine.plans
+        for each in self._engine.standing.values():
             if each.status == RUNNING and each.plan in plans.contents:
                 by_plan.setdefault(each.plan, []).append(each)
         found: dict[str, str] = {}
@@ -89,18 +108,18 @@ class Redefinitions:
         if thread_time() > self._compares_until:
             return " (it is not compared, which would take long)"
         try:
-            return None if self.evaluator.engine.plans.is_current(plan) else ""
+            return None if self._engine.plans.is_current(plan) else ""
         except BaseException as raised:  # what is reached is the user's
             let_through(raised)
             return f" (it cannot be compared: {described(raised)})"
 
     def _tell(self, found: dict[str, str]) -> None:
         for name in self._told.keys() - found.keys():
-            self.evaluator.incidents.resolve(REDEFINED, name)
+            self._incidents.resolve(REDEFINED, name)
         for name, message in found.items():
             if self._told.get(name) != message:
-                self.evaluator.incidents.report(REDEFINED, name, message, level=logging.WARNING, once=True)
-                self.evaluator.checkpointer.soon()  # a class goes by its name: no replay has the old and the new one
+                self._incidents.report(REDEFINED, name, message, level=logging.WARNING, once=True)
+                self._checkpoints().soon()  # a class goes by its name: no replay has the old and the new one
         self._told = found
 
 

@@ -12,13 +12,12 @@ import logging
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from hosting.edges.late_partitions import held_back, shut_for_some, take_create
 from hosting.engine.cycles import there_are
+from hosting.engine.ended_readers import in_reading_order
 from hosting.engine.hosted_query import FAILED, Standing
 from hosting.engine.turns import Create, Dispose
 from hosting.evaluator.creating import create_declared
 from hosting.reports.begun_again import afresh_told
-from hosting.reports.causes import in_reading_order
 from reliable_rx.errors import QueryDisposed, QueryRefused
 from reliable_rx.names import check_query, query_of
 
@@ -42,15 +41,15 @@ def restart(evaluator: QueryEvaluator, names: Sequence[str]) -> None:
         for turn in reversed(turns):
             evaluator.turns.take(Dispose(turn.name, turn.time))
         for turn in turns:
-            take_create(evaluator, turn)
+            evaluator.late.take_create(turn)
         follow(evaluator)
     evaluator.flush()
 
 
 def begin_declared(evaluator: QueryEvaluator) -> None:
     """Create what was declared before the start, and run those again that had failed with what begins anew."""
-    with shut_for_some(evaluator):
-        held = held_back(evaluator)
+    with evaluator.late.shut_for_some():
+        held = evaluator.late.held_back()
         for name, source in held.items():
             LOG.warning("query %r was edited and waits for a restart, as what is new in %r does", name, source)
         create_declared(evaluator, but=held)
@@ -70,7 +69,7 @@ def follow(evaluator: QueryEvaluator, *, starting: bool = False) -> None:
             how = f"runs again with {origin!r}"
             try:
                 with afresh_told(evaluator.engine.reports, name, how):
-                    take_create(evaluator, _creation(evaluator, name))
+                    evaluator.late.take_create(_creation(evaluator, name))
             except QueryRefused as error:  # it reads one that is not there, or only its app has its clock
                 engine.has_refused = True
                 LOG.warning("query %r stays as it ended, though %r runs again: %s", name, origin, error.message)

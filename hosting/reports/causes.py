@@ -6,8 +6,7 @@ says anything: the other one is named, which has both. Which one it was is store
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from graphlib import TopologicalSorter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hosting.engine.cycles import name_of
@@ -129,17 +128,6 @@ def all_readers_of(engine: QueryEngine, name: str) -> list[str]:
         found.update(dict.fromkeys(new))
         waiting += new
     return sorted(found)
-
-
-def in_reading_order(engine: QueryEngine, names: Iterable[str]) -> Iterator[str]:
-    """Yield queries behind those that they read, otherwise the older first: the same in a process that begins now."""
-    sorter = TopologicalSorter[str]()
-    known = sorted(names, key=lambda name: engine.standing[name].born)
-    for name in known:
-        sorter.add(name)
-    for name in known:
-        sorter.add(name, *{query_of(each) for each in engine.standing[name].plan.sources}.intersection(known))
-    yield from sorter.static_order()
 
 
 def name_some(names: Sequence[str]) -> str:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.format.stored_errors import trace_of
 from hosting.admission.emitted import STREAMS_MAX, EarlyLooks, look
 from hosting.admission.mutations import Mutations
-from hosting.edges.late_partitions import tell_late
 from hosting.engine.hosted_query import FAILED, Standing
 from hosting.engine.skipping import place_of
 from hosting.evaluator.host_clock import remedy_of_late
@@ -115,7 +114,7 @@ class Reporter:
         self.news.clear()
         self._tell_sources("had ended in an earlier run")
         self._tell_left_out()
-        tell_late(self.evaluator)
+        self.evaluator.late.tell()
         lasting = self.evaluator.warnings.lasting
         for number, warning in enumerate(lasting, 1):
             self.incidents.report("recovery", f"warning {number}", warning, level=logging.WARNING)
@@ -165,7 +164,7 @@ class Reporter:
         if self.evaluator.engine.effects:
             self._tell_effects()
         if self.evaluator.intake.late.untold and self.has_begun:
-            tell_late(self.evaluator)
+            self.evaluator.late.tell()
         if len(self.evaluator.engine.failures) != len(self._ended):
             self._tell_sources("has ended")
         if (readers := self.evaluator.engine.readers).unknown:

@@ -22,6 +22,7 @@ from planted_checks import Plants
 import hosting.evaluator.evaluator
 import hosting.evaluator.restarting
 from hosting.engine.dispatch import Delivery
+from hosting.evaluator.late_readers import LateReaders
 from hosting.sources import files
 from reliable_rx.runtime.rows import Loader
 
@@ -104,7 +105,7 @@ def inner_sequences_of_an_edit_in_a_checkpoint_before_it(patch: pytest.MonkeyPat
 
 @planted("late")
 def what_is_new_for_who_begins_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.evaluator.restarting, "shut_for_some", lambda evaluator: nullcontext())
+    patch.setattr(LateReaders, "shut_for_some", lambda self: nullcontext())
 
 
 @planted("several")
