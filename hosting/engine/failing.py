@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hosting.engine.failure import failure_of
+from hosting.engine.code_text import text_of
+from hosting.engine.failure import Failure, failure_of
 from hosting.engine.hosted_query import FAILED, RUNNING, Standing
 from hosting.engine.turns import Fail
 from reliable_rx.class_of import is_a
@@ -79,3 +80,14 @@ def unstorable_value(n: int, error: BaseException) -> QueryRefused:
         f"it from",
         path="/",
     )
+
+
+def with_text(engine: QueryEngine, standing: Standing) -> Failure | None:
+    """Have what is known of the text of a query that has just failed stored with its failure, and return that."""
+    failure = standing.failure
+    if failure is not None and failure.text is None:
+        text = None if failure.origin else text_of(standing.plan.query)
+        failure = failure._replace(text=tuple(text or ()))
+        standing.faults = standing.faults._replace(failure=failure)
+        engine.touch(standing)
+    return failure

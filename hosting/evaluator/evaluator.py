@@ -133,7 +133,12 @@ class QueryEvaluator(Looking):
             self.intake, self.warnings, incidents, strict=strict, repair=or_repair_it(store), inside=inside,
             close_group=self.turns.close_group, checkpoint=lambda: self.checkpointer.now(full=False))  # fmt: skip
         self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
-        self.reporter, self.guard = Reporter(self), Guard(self)
+        self.reporter = Reporter(
+            engine, store, incidents=incidents, intake=self.intake, streams=self.streams, time=time, calls=self.calls,
+            worker=self.journal_worker, lifecycle=self.lifecycle, warnings=self.warnings, turns=self.turns,
+            sinks=self.outlets, trouble=lambda: self.trouble or self.holders.trouble,
+            checkpoints=lambda: self.checkpointer, late=lambda: self.late.tell())  # fmt: skip
+        self.guard = Guard(self)
         self.redefinitions = Redefinitions(
             engine, self.definitions, inside=inside, incidents=incidents, checkpoints=lambda: self.checkpointer
         )

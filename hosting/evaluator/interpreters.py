@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from checkpoint.format.code import OtherCode, makers
-from hosting.engine.code_text import text_of, was_mended
+from hosting.engine.code_text import was_mended
 from hosting.engine.hosted_query import COMPLETED, FAILED, RUNNING
 from hosting.engine.plan_names import are_comparable, why_untold
 from hosting.engine.suspended import Taking, rename
@@ -25,8 +25,6 @@ from reliable_rx.operators.contract.arguments import plural
 from reliable_rx.shown import listed
 
 if TYPE_CHECKING:
-    from hosting.engine.engine import QueryEngine
-    from hosting.engine.failure import Failure
     from hosting.engine.hosted_query import Standing
     from hosting.engine.turns import Create
     from hosting.evaluator.evaluator import QueryEvaluator
@@ -154,17 +152,6 @@ def wake(evaluator: QueryEvaluator) -> None:
         evaluator.warnings.append(
             f"no longer suspended: {listed(woken)}; they go on from their state, and have missed what came meanwhile"
         )
-
-
-def with_text(engine: QueryEngine, standing: Standing) -> Failure | None:
-    """Have what is known of the text of a query that has just failed stored with its failure, and return that."""
-    failure = standing.failure
-    if failure is not None and failure.text is None:
-        text = None if failure.origin else text_of(standing.plan.query)
-        failure = failure._replace(text=tuple(text or ()))
-        standing.faults = standing.faults._replace(failure=failure)
-        engine.touch(standing)
-    return failure
 
 
 def is_mended(there: Standing, turn: Create) -> bool:

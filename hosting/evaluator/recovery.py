@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 def recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     """Bring *evaluator* to where it was, and say what that took."""
-    evaluator.reporter.starting()
+    evaluator.reporter.status.starting()
     with no_collections():
         figures = _recover(evaluator)
         if (

@@ -156,7 +156,7 @@ class Section:
         self, place: Place, store: Store, starts: Mapping[str, Start], **overruling: Any
     ) -> QueryEvaluator:
         evaluator = QueryEvaluator(store, **{**self.options, **overruling})
-        evaluator.incidents.place, evaluator.reporter.file = str(place.partition), None  # its node tells
+        evaluator.incidents.place, evaluator.reporter.status.file = str(place.partition), None  # its node tells
         evaluator.guard.keeps = evaluator.definitions.is_first = False
         for name, source in self.sources.items():
             one = source if self.whole else OnePartition(source, place.partition.name)

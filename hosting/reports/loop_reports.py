@@ -5,21 +5,19 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from hosting.engine.engine import QueryEngine
 from hosting.engine.hosted_query import RUNNING
 from hosting.engine.turns import Events
-from hosting.evaluator.lifecycle import AFRESH
+from hosting.evaluator.lifecycle import AFRESH, Lifecycle
+from hosting.reports.incidents import Incidents
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import SourceFailed, StoreUnavailable, described
 from reliable_rx.runtime.instance import Instance
-
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
-    from hosting.reports.incidents import Incidents
 
 LASTING_S = 300.0
 """After so long what stops everything is no warning any more, but an error."""
@@ -27,11 +25,28 @@ UNREAD = "unread"
 OURS = ("reliable_rx", "hosting", "checkpoint", "spark_bridge")
 
 
+class Inputs(Protocol):
+    """The inputs of an evaluator."""
+
+    @property
+    def sources(self) -> Mapping[str, Any]: ...
+
+
 class LoopReports:
     """What one evaluator's loop tells; *write* is called to have other processes see it at once."""
 
-    def __init__(self, evaluator: QueryEvaluator, incidents: Incidents, *, write: Callable[[], None]) -> None:
-        self.evaluator, self.incidents, self._write = evaluator, incidents, write
+    def __init__(
+        self,
+        engine: QueryEngine,
+        lifecycle: Lifecycle,
+        incidents: Incidents,
+        *,
+        inputs: Inputs,
+        write: Callable[[], None],
+        has_begun: Callable[[], bool],
+    ) -> None:
+        self._engine, self._lifecycle, self.incidents, self._inputs = engine, lifecycle, incidents, inputs
+        self._write, self._has_begun = write, has_begun
         self.told_hang: Callable[[], object] = lambda: None
         """Is called from another thread when the loop hangs, and when it goes on."""
         self.error: BaseException | None = None
@@ -57,7 +72,7 @@ class LoopReports:
     @property
     def halt(self) -> str:
         """Why the loop takes no turns any more; empty while it does."""
-        failure = self.evaluator.lifecycle.failure
+        failure = self._lifecycle.failure
         if failure is not None:
             return f"the evaluator has failed with {described(failure)}; {AFRESH}"
         return "" if self.error is None else f"the loop has ended with {described(self.error)}; run it again"
@@ -67,7 +82,7 @@ class LoopReports:
         if is_a(error, StoreUnavailable):
             return  # told by whoever could not write
         self.told, self.stands = error, True
-        failure = self.evaluator.lifecycle.failure
+        failure = self._lifecycle.failure
         remedy = "nothing is taken until run() is called again, or the app is started again"
         told = is_a(error, SourceFailed)  # in full, with its traceback, by its source
         why = "since a source cannot be read" if told and failure is None else f"with {described(failure or error)}"
@@ -77,10 +92,9 @@ class LoopReports:
 
     def finished(self) -> None:
         """`run` returns since nothing can happen any more: tell of what waits for events that cannot come."""
-        evaluator = self.evaluator
-        if evaluator.intake.sources:
+        if self._inputs.sources:
             return
-        standing = evaluator.engine.standing
+        standing = self._engine.standing
         waiting = [name for name, each in standing.items() if each.status == RUNNING]
         if standing and not waiting:
             return
@@ -101,8 +115,8 @@ class LoopReports:
 
     def tell_hang(self, seconds: float, thread: int) -> None:
         """From another thread: the loop, in *thread*, has been in one step for so many *seconds*."""
-        turn, frame = self.evaluator.engine.turn, sys._current_frames().get(thread)
-        at_work = "turn" if turn is not None else "step" if self.evaluator.reporter.has_begun else "start"
+        turn, frame = self._engine.turn, sys._current_frames().get(thread)
+        at_work = "turn" if turn is not None else "step" if self._has_begun() else "start"
         what = "in no turn): a source, a sink or the disk does not return"
         if at_work == "start":
             what = f"{loading_in(frame)})"

@@ -8,43 +8,45 @@ that waits, a loop that takes no turns) is looked for a few times a second.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
-from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from checkpoint.format.stored_errors import trace_of
+from checkpoint.store import Store
 from hosting.admission.emitted import STREAMS_MAX, EarlyLooks, look
 from hosting.admission.mutations import Mutations
+from hosting.edges.ingress import Intake
+from hosting.edges.streams import Streams
+from hosting.engine.engine import QueryEngine
+from hosting.engine.failing import with_text
 from hosting.engine.hosted_query import FAILED, Standing
 from hosting.engine.skipping import place_of
-from hosting.evaluator.host_clock import remedy_of_late
-from hosting.evaluator.interpreters import with_text
+from hosting.evaluator.call_executor import Calls
+from hosting.evaluator.host_clock import HostClock, remedy_of_late
+from hosting.evaluator.lifecycle import Lifecycle
+from hosting.evaluator.serial_executor import Worker
 from hosting.reports.causes import name_some, readers_of, sentence, upstream_of
 from hosting.reports.failure_summary import (
-    INCIDENTS_MAX,
-    count_of,
     in_checkpoint,
     of_incidents,
     of_queries,
     own,
-    shortened,
 )
 from hosting.reports.held_back import HeldBackWatch
 from hosting.reports.identity_keys import IdentityKeys
+from hosting.reports.incidents import Incidents
 from hosting.reports.lasting import LastingTroubles, Observed
+from hosting.reports.live_status import Checkpoints, Counted, LiveStatus
 from hosting.reports.loop_reports import LoopReports
 from hosting.reports.observing import observe
-from hosting.reports.status_file import StatusFile
+from hosting.reports.start_warnings import StartWarnings
 from hosting.reports.store_commands import way_to_restart
 from hosting.reports.unknown_sources import UnknownSources
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import StoreUnavailable, described
 from reliable_rx.operators.contract.arguments import plural
-
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 LOG = logging.getLogger("reliable_rx")
 ENDS = {"ends": True}
@@ -52,57 +54,86 @@ ENDS = {"ends": True}
 LOOK_S = 0.25
 DROPPED = frozenset({"skipped", "late"})
 LEFT_OUT_NAMED_MAX = 5
-STATUS_S, STATUS_IDLE_S = 1.0, 10.0
+
+
+class Stalled(Protocol):
+    """What turns may wait for."""
+
+    @property
+    def trouble(self) -> StoreUnavailable | None: ...
 
 
 class Reporter:
-    """What one evaluator tells of itself; `look` is called between turns."""
+    """What one evaluator tells of itself; `look` is called between turns.
 
-    def __init__(self, evaluator: QueryEvaluator) -> None:
-        self.evaluator = evaluator
-        self.incidents = evaluator.incidents
+    *trouble* returns why no turns are taken, *sinks* have it if it is theirs; *checkpoints* returns what takes these,
+    and *late* tells of partitions that have come behind the end of their source.
+    """
+
+    def __init__(
+        self,
+        engine: QueryEngine,
+        store: Store,
+        *,
+        incidents: Incidents,
+        intake: Intake,
+        streams: Streams,
+        time: HostClock,
+        calls: Calls,
+        worker: Worker,
+        lifecycle: Lifecycle,
+        warnings: StartWarnings,
+        turns: Counted,
+        sinks: Stalled,
+        trouble: Callable[[], StoreUnavailable | str | None],
+        checkpoints: Callable[[], Checkpoints],
+        late: Callable[[], None],
+    ) -> None:
+        self._engine, self._store, self.incidents, self._intake = engine, store, incidents, intake
+        self._streams, self._time, self._lifecycle, self._warnings = streams, time, lifecycle, warnings
+        self._sinks, self._checkpoints, self._tell_late = sinks, checkpoints, late
         self.news: dict[str, None] = {}
-        evaluator.engine.news = self.news
+        engine.news = self.news
         self._unchanged: set[str] = set()
         self._skips: dict[str, tuple[str, str]] = {}
         """Of each query that has skipped events the last one, in words, and the traceback."""
-        evaluator.journal_worker.told = self.told_journal
+        worker.told = self.told_journal
         self._early, self.mutations = EarlyLooks(self.incidents), Mutations(self.incidents)
-        self.identity_keys = IdentityKeys(self.incidents, evaluator.engine)
+        self.identity_keys = IdentityKeys(self.incidents, engine)
         self._held_back, self._unknown = HeldBackWatch(self.incidents), UnknownSources(self.incidents)
         self.failed: dict[str, dict[str, Any]] = {}
         self._ended: set[str] = set()
         self._again: set[str] = set()
         """Queries that gave something else in the replay of this start than before."""
-        self.has_begun = self._has_last_words = self._hands_on = False
+        self.has_begun = self.hands_on = False
         self._earlier: list[dict[str, Any]] = []
-        directory = getattr(evaluator.store, "directory", None)
-        is_hosted = evaluator.journal_worker.threaded
-        self.file = StatusFile(directory) if is_hosted and isinstance(directory, Path) else None
-        self._written: tuple[Any, ...] = ()
-        self._write_at = monotonic() + STATUS_S
         self._look_at = 0.0
         observed = Observed(
-            turns=lambda: evaluator.engine.number,
-            journal=evaluator.store.journal,
-            writes=evaluator.journal_worker,
-            attempt=lambda: evaluator.checkpointer.attempt,
-            calls=evaluator.calls,
-            troubles=evaluator.intake.troubles,
+            turns=lambda: engine.number,
+            journal=store.journal,
+            writes=worker,
+            attempt=lambda: checkpoints().attempt,
+            calls=calls,
+            troubles=intake.troubles,
         )
         self._lasting = LastingTroubles(observed, self.incidents)
-        self.loop = LoopReports(evaluator, self.incidents, write=self._write_now)
+        self.status = LiveStatus(
+            engine, store, hosted=worker.threaded, incidents=incidents, turns=turns, streams=streams, told=self,
+            checkpoints=checkpoints, trouble=trouble)  # fmt: skip
+        self.loop = LoopReports(
+            engine, lifecycle, incidents, inputs=intake, write=self.status.write_now, has_begun=lambda: self.has_begun
+        )
 
-    def starting(self) -> None:
-        """A start begins, which may take long: `status` is to know of it."""
-        if self.file is not None and not self._hands_on:
-            self.file.begin()
+    @property
+    def error(self) -> BaseException | None:
+        """What a step has raised, if none has followed it."""
+        return self.loop.error
 
     def begin(self) -> None:
         """After a start: tell once what was so before it."""
-        self.evaluator.engine.effects.clear()
+        self._engine.effects.clear()
         handed_on = {each["subject"] for each in self._earlier if each["kind"] in DROPPED}
-        for each in self.evaluator.engine.standing.values():
+        for each in self._engine.standing.values():
             self.look_at_query(each.name)
             if each.status == FAILED:
                 self._told_failed(each, when=self._since(each.name))
@@ -110,22 +141,22 @@ class Reporter:
                 each.skipped > each.faults.mended or (each.clock is not None and each.clock.late)
             ) and each.name not in handed_on:
                 self._tell_dropped(each.name, each, once=True)
-        self.evaluator.engine.mishaps.clear()
+        self._engine.mishaps.clear()
         self.news.clear()
         self._tell_sources("had ended in an earlier run")
         self._tell_left_out()
-        self.evaluator.late.tell()
-        lasting = self.evaluator.warnings.lasting
+        self._tell_late()
+        lasting = self._warnings.lasting
         for number, warning in enumerate(lasting, 1):
             self.incidents.report("recovery", f"warning {number}", warning, level=logging.WARNING)
         self.has_begun = True
-        if self.file is not None and not self._hands_on:
-            self._write(self.file, monotonic())
+        self.status.forget()
+        self.status.look(monotonic())
 
     def replayed(self) -> None:
         """The journalled turns have been taken again: what ends from now on has not ended before."""
         self.news.clear()
-        self._again = set(self.evaluator.engine.suspended.differing)
+        self._again = set(self._engine.suspended.differing)
 
     def _since(self, name: str) -> str:
         """Say when a query has failed that is found to have at a start."""
@@ -135,7 +166,7 @@ class Reporter:
 
     def hand_on(self, earlier: Iterable[dict[str, Any]]) -> None:
         """Keep what an *earlier* run has left open: this one has neither the sinks nor the records that it is about."""
-        self._hands_on, self._earlier = True, list(earlier)
+        self.hands_on, self._earlier = True, list(earlier)
 
     def is_over(self, kind: str, subject: str) -> None:
         """Forget what an earlier run has left open, and a command has ended."""
@@ -149,67 +180,57 @@ class Reporter:
 
     def at_end(self) -> None:
         """A run has ended, or the evaluator does: tell all that a step later or the next checkpoint would tell."""
-        if self.has_begun and self.evaluator.lifecycle.broken is None:
-            if (attempt := self.evaluator.checkpointer.attempt) is not None:
+        if self.has_begun and self._lifecycle.broken is None:
+            if (attempt := self._checkpoints().attempt) is not None:
                 for name, segments in islice(attempt.outputs.items(), STREAMS_MAX):
                     look(self.incidents, name, segments)
-            self._early.look(self.evaluator.streams)
-            self._look_at = self._write_at = 0.0  # no step may follow
+            self._early.look(self._streams)
+            self._look_at = 0.0  # no step may follow
+            self.status.forget()
             self._tell_news(monotonic())
             self.incidents.tell_owed(at_end=True)
 
     def _tell_news(self, now: float) -> None:
         if self.news:
             self.tell_queries()
-        if self.evaluator.engine.effects:
+        if self._engine.effects:
             self._tell_effects()
-        if self.evaluator.intake.late.untold and self.has_begun:
-            self.evaluator.late.tell()
-        if len(self.evaluator.engine.failures) != len(self._ended):
+        if self._intake.late.untold and self.has_begun:
+            self._tell_late()
+        if len(self._engine.failures) != len(self._ended):
             self._tell_sources("has ended")
-        if (readers := self.evaluator.engine.readers).unknown:
+        if (readers := self._engine.readers).unknown:
             self._unknown.look(readers, again=now >= self._look_at)
         if now >= self._look_at:
             self._look_at = now + LOOK_S
             self._lasting.look(now)
             if self.incidents.any_open:
                 self._lasting.escalate(now)
-            self.evaluator.time.tell(self.evaluator.engine)
-            self._held_back.look(now, self.evaluator.engine.watermarks.by_name, self.evaluator.intake)
-            if self.file is not None and now >= self._write_at and not (self._hands_on or self._has_last_words):
-                self._write(self.file, now)
+            self._time.tell(self._engine)
+            self._held_back.look(now, self._engine.watermarks.by_name, self._intake)
+            self.status.look(now)
 
     def close(self) -> None:
         """The evaluator ends: leave what is open where `status` finds it until the next start."""
-        broken = self.evaluator.lifecycle.broken or self.loop.error
-        if self.file is None or self._has_last_words:
-            return
+        broken = self._lifecycle.broken or self.loop.error
         if broken is not None:
-            if not self._hands_on:
-                self.file.write({**self._status(), "ended": described(broken)})
-        elif self.has_begun:
+            self.status.broken(broken)
+        elif self.has_begun and self.status.is_kept:
             self.tell_queries()
-            self.file.write({**self._status(), "stopped": True})
+            self.status.stopped()
 
     def halted(self, error: Exception) -> None:
         """A step has raised *error*: nothing happens any more until there is another one."""
         if is_a(error, StoreUnavailable) or not self.has_begun:
             return
-        self._written = ()
+        self.status.forget()
         self.loop.halted(error)
-
-    def _write_now(self) -> None:
-        """Tell other processes at once."""
-        if self.file is not None and not self._hands_on:
-            self.file.write(self._status())
 
     def last_words(self, error: BaseException) -> None:
         """The process ends because of *error*: log it, and leave it where `status` finds it until the next start."""
-        self._has_last_words = True
         if self.loop.told is not error:
             LOG.error("the run has ended: %s", described(error), extra=ENDS)
-        if self.file is not None:
-            self.file.write({**self._status(), "ended": described(error)})
+        self.status.last_words(error)
 
     @property
     def waits(self) -> dict[str, str]:
@@ -218,7 +239,7 @@ class Reporter:
 
     def summary(self) -> dict[str, Any]:
         """Return what has failed and what is open, as plain data, for those who cannot load what is stored."""
-        found = own(self.incidents.open()) if self._hands_on else self.incidents.open()
+        found = own(self.incidents.open()) if self.hands_on else self.incidents.open()
         return {
             **of_queries(self.failed.values()),
             **of_incidents(found, self.incidents.left_out, self._earlier),
@@ -227,44 +248,15 @@ class Reporter:
     def for_checkpoint(self) -> dict[str, Any]:
         """Return what a checkpoint remembers of it."""
         self._early.seen.clear()
-        self.evaluator.time.tell(self.evaluator.engine)  # a short run ends before it is looked for
+        self._time.tell(self._engine)  # a short run ends before it is looked for
         self.tell_queries()
         return in_checkpoint(self.summary())
-
-    def _write(self, file: StatusFile, now: float) -> None:
-        """Tell other processes, if there is anything new."""
-        evaluator = self.evaluator
-        incidents, trouble = self.incidents.open(), evaluator.trouble
-        state = (evaluator.engine.number, incidents, trouble, self.waits)
-        if state == self._written and now < self._write_at + STATUS_IDLE_S:
-            return
-        self._written, self._write_at = state, now + STATUS_S
-        file.write(self._status())
-
-    def _status(self) -> dict[str, Any]:
-        evaluator, summary = self.evaluator, self.summary()
-        checkpoint, trouble = evaluator.checkpointer.figures(), evaluator.trouble or evaluator.holders.trouble
-        figures = {
-            "turns": evaluator.engine.number,
-            "events_in": evaluator.events_in,
-            "events_out": evaluator.streams.events_out,
-            "queries": count_of(evaluator.engine.standing),
-        }
-        return {
-            **({} if self._hands_on else figures),
-            "checkpoint": 0 if checkpoint is None else checkpoint.generation,
-            "trouble": str(trouble),
-            "waits": dict(islice(self.waits.items(), INCIDENTS_MAX)),
-            **summary,
-            "failed": [shortened(each) for each in summary["failed"]],
-            **({} if self.loop.error is None else {"ended": described(self.loop.error)}),
-        }
 
     # -- looks
 
     def look_at_query(self, name: str) -> None:
         """Look at the functions of the query *name*, if it is there."""
-        observe(self.incidents, "changes in place", self.mutations.look, name, self.evaluator.engine.standing.get(name))
+        observe(self.incidents, "changes in place", self.mutations.look, name, self._engine.standing.get(name))
 
     def look_at_rows(self, units: Collection[Any]) -> None:
         """Look at rows that have been written."""
@@ -272,7 +264,7 @@ class Reporter:
 
     def look_at_first(self) -> None:
         """Look at rows that have been read."""
-        observe(self.incidents, "identity", self.identity_keys.look_at_first, self.evaluator.engine.standing.values())
+        observe(self.incidents, "identity", self.identity_keys.look_at_first, self._engine.standing.values())
 
     # -- queries
 
@@ -281,7 +273,7 @@ class Reporter:
         names = list(self.news)
         self.news.clear()
         for name in names:
-            standing = self.evaluator.engine.standing.get(name)
+            standing = self._engine.standing.get(name)
             if standing is None or standing.status != FAILED:
                 self.incidents.resolve("query", name)
                 self.failed.pop(name, None)
@@ -292,7 +284,7 @@ class Reporter:
             self.identity_keys.settle(name, standing)
 
     def _told_failed(self, standing: Standing, *, when: str = "") -> None:
-        engine, error = self.evaluator.engine, standing.error
+        engine, error = self._engine, standing.error
         failure = with_text(engine, standing)
         upstream = upstream_of(engine, standing)
         trace = "" if failure is None or upstream is not None else failure.trace
@@ -305,25 +297,25 @@ class Reporter:
             "trace": trace,
         }
         unchanged, untold = standing.name in self._unchanged, engine.suspended.untold.get(standing.name, "")
-        again = way_to_restart(self.evaluator.store, standing.name)
+        again = way_to_restart(self._store, standing.name)
         message = sentence(engine, standing, again=again, when=when, unchanged=unchanged, untold=untold)
         self.incidents.report("query", standing.name, message, trace=trace)
 
     def told_unchanged(self, name: str) -> None:
         """A query that has failed was declared as it is: it does not run again by that."""
         self._unchanged.add(name)
-        if self.has_begun and name not in self.evaluator.engine.suspended.untold:
+        if self.has_begun and name not in self._engine.suspended.untold:
             LOG.warning(
                 "query %r was created as it is, and has failed: edit it, or restart(%r) runs it again", name, name
             )
 
     def told_disposed(self, name: str) -> None:
         """A query is about to be disposed of: its stream ends for those that read it."""
-        if found := readers_of(self.evaluator.engine, name):
+        if found := readers_of(self._engine, name):
             LOG.warning("query %r is disposed of, and its stream ends for %s", name, name_some(found))
 
     def _tell_effects(self) -> None:
-        effects = self.evaluator.engine.effects
+        effects = self._engine.effects
         for path, error in effects.items():
             message = (
                 f"what it does last (finally_action, using) has failed with {described(error)}; it has ended anyway"
@@ -332,7 +324,7 @@ class Reporter:
         effects.clear()
 
     def _tell_sources(self, what: str) -> None:
-        failures = self.evaluator.engine.failures
+        failures = self._engine.failures
         for name in self._ended - failures.keys():
             self.incidents.resolve("source", name)
         for name in failures.keys() - self._ended:
@@ -341,7 +333,7 @@ class Reporter:
         self._ended = set(failures)
 
     def _tell_left_out(self) -> None:
-        for name, source in self.evaluator.intake.sources.items():
+        for name, source in self._intake.sources.items():
             if left_out := getattr(source, "left_out", ()):
                 some = ", ".join(left_out[:LEFT_OUT_NAMED_MAX])
                 more = f" and {len(left_out) - LEFT_OUT_NAMED_MAX:,} more" * (len(left_out) > LEFT_OUT_NAMED_MAX)
@@ -355,7 +347,7 @@ class Reporter:
             fate = f"put into the stream {name}.dead_letters" if standing.policy == "dead_letter" else "lost"
             since = "since it was edited" if standing.faults.mended else "so far"
             message = f"it raised at {plural(skipped, 'event')} {since}, which {'is' if skipped == 1 else 'are'} {fate}"
-            if (mishap := self.evaluator.engine.mishaps.pop(name, None)) is not None:
+            if (mishap := self._engine.mishaps.pop(name, None)) is not None:
                 self._skips[name] = f"; the last, {place_of(mishap[0])}: {described(mishap[1])}", trace_of(mishap[1])
             where, trace = self._skips.get(name, ("", ""))
             self.incidents.report("skipped", name, f"{message}{where}", trace=trace, level=logging.WARNING, once=once)
@@ -385,7 +377,7 @@ class Reporter:
         """A checkpoint could not be taken, or has been."""
         if trouble is None:
             self.incidents.resolve("checkpoint", "store")
-        elif self.evaluator.outlets.trouble is not None:
+        elif self._sinks.trouble is not None:
             self.incidents.report("checkpoint", "store", f"waits for a sink: {trouble}", level=logging.WARNING)
         else:
             self.incidents.report("checkpoint", "store", f"{trouble}; it is tried again, and no turn is taken before")
