@@ -152,6 +152,19 @@ def is_odd(error: BaseException) -> bool:
     return _overrides(kind, _ASKED_OF_ERRORS) or _overrides(type(kind), _ASKED_OF_CLASSES)
 
 
+def dict_of(value: object) -> dict[str, Any]:
+    """Return the attributes of *value* that lie in a dict, if it has one; its `__getattr__` is not asked.
+
+    >>> class Row(list):
+    ...     __slots__ = ()
+    ...     def __getattr__(self, name): raise KeyError(name)
+    >>> dict_of(Row())
+    {}
+    """
+    kind: Any = type(value)
+    return value.__dict__ if kind.__dictoffset__ else {}
+
+
 def is_python_class(kind: type) -> bool:
     """Whether a class is written in Python: the interpreter's own are static types, or since 3.12 immutable ones.
 

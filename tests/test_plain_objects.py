@@ -172,6 +172,22 @@ def test_classes_of_attributes_go_over_to_one_another(module: Callable[[str], An
     assert content(decode(data)) == (1, 2)
 
 
+@pytest.mark.parametrize("private", ["_total", "_Item__total"])
+def test_a_private_attribute_of_a_dataclass_that_became_a_field_is_said(
+    module: Callable[[str], Any], private: str
+) -> None:
+    """It is no field that was renamed, but the only one that the new field can be."""
+    value = made(module("dataclass"))
+    value.__dict__.update({private: 7, "note": "set from outside"})
+    data, space = encode(value), sys.modules[MODULE].__dict__
+    text = "@dataclass\nclass Item:\n    k: int\n    v: int\n    total: int = 0\n"
+    exec(text, space)
+    with pytest.raises(FieldsDiffer, match=rf"__renamed_fields__ = {{'{private}': 'total'}}"):
+        decode(data)
+    exec(f"{text}    __renamed_fields__: ClassVar = {{{private!r}: 'total'}}\n", space)
+    assert vars(decode(data)) == {"k": 1, "v": 2, "total": 7, "note": "set from outside"}
+
+
 RENAMED: dict[str, str] = {
     "a dataclass": "@dataclass\nclass Item:\n    k: int\n    v: int\n    w: int = 5\n",
     "frozen slots": "@dataclass(frozen=True, slots=True)\nclass Item:\n    k: int\n    v: int\n    w: int = 5\n",
@@ -280,6 +296,54 @@ def test_a_tuple_that_became_a_named_one_is_refused(module: Callable[[str], Any]
     exec(f"class Item(NamedTuple):\n    {fields}", sys.modules[MODULE].__dict__)
     _, lost = decode_data(data)
     assert lost[0].reason.startswith("FieldsDiffer: stored values of Item") and "make it what it was" in lost[0].reason
+
+
+PROPERTIES: dict[str, tuple[str, bool]] = {
+    "over a private one": ("    def __init__(self): self._k = 0\n    k = property(lambda self: self._k)", True),
+    "over a mangled one": (
+        "    def __init__(self): self.__k = 0\n    @property\n    def k(self): return self.__k",
+        True,
+    ),
+    "with a default": ("    _k = 0\n    k = property(lambda self: self._k)", True),
+    "with a default that is given": ("    k = property(lambda self: getattr(self, '_k', 0))", True),
+    "computed": ("    k = property(lambda self: self.v - 1)", False),
+    "over its dict": ("    k = property(lambda self: self.__dict__['k'])", False),
+}
+
+
+@pytest.mark.parametrize("before", ["plain", "dataclass", "frozen", "slots", "slots dataclass", "frozen slots"])
+@pytest.mark.parametrize("what", PROPERTIES)
+def test_an_attribute_that_became_a_property(module: Callable[[str], Any], what: str, before: str) -> None:
+    """Where the property reads another attribute, what is stored would be hidden: it is refused with what to say."""
+    data, (text, is_hidden) = encode(made(module(before), before)), PROPERTIES[what]
+    space = sys.modules[MODULE].__dict__
+    exec(f"class Item:\n{text}", space)
+    if not is_hidden:
+        assert decode(data).k == 1
+        return
+    with pytest.raises(FieldsDiffer, match=r"'k', which is a property over .*say __renamed_fields__ = {'k': '_\w*k'}"):
+        decode(data)
+    private = "_Item__k" if "mangled" in what else "_k"
+    exec(f"class Item:\n{text}\n    __renamed_fields__ = {{'k': {private!r}}}", space)
+    assert decode(data).k == 1
+
+
+@pytest.mark.parametrize("before", ["plain", "dataclass", "frozen", "slots", "slots dataclass", "frozen slots"])
+@pytest.mark.parametrize(
+    "today", ["", "@dataclass\n", "@dataclass(frozen=True)\n", "@dataclass(frozen=True, slots=True)\n"]
+)
+def test_a_setstate_that_was_added_is_given_what_was_stored(
+    module: Callable[[str], Any], before: str, today: str
+) -> None:
+    """As pickle gives it: a dict, one and that of the slots, or a list of the fields."""
+    data = encode(made(module(before), before))
+    text = f"{today}class Item:\n    k: int\n    v: int\n    def __setstate__(self, state): GIVEN.append(state)"
+    exec(text, space := sys.modules[MODULE].__dict__ | {"GIVEN": []})
+    sys.modules[MODULE].__dict__["Item"] = space["Item"]
+    decode(data)
+    own = {"k": 1, "v": 2}
+    otherwise: dict[str, Any] = dict.fromkeys(("slots", "slots dataclass"), (None, own)) | {"frozen slots": [1, 2]}
+    assert space["GIVEN"] == [otherwise.get(before, own)]
 
 
 def test_a_state_that_something_took_is_refused_and_one_that_nothing_took_is_lost(module: Callable[[str], Any]) -> None:

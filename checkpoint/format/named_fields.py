@@ -24,13 +24,11 @@ from operator import attrgetter
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, NamedTuple
 
-from checkpoint.format.mentioned import mentioned
-from checkpoint.format.named_members import FieldsDiffer, member_reducer
+from checkpoint.format.mentioned import check_not_hidden, mentioned, privates
+from checkpoint.format.named_members import RENAMED, FieldsDiffer, member_reducer
 from reliable_rx.class_of import is_python_class, module_of, name_of, qualname_of
 from reliable_rx.functions.imports import INSTALLED
 
-RENAMED = "__renamed_fields__"
-"""What a class has to say which fields were stored under other names: ``{"old": "new"}``."""
 STDLIB = sysconfig.get_path("stdlib")
 _NAMED = namedtuple("_NAMED", "a")
 _OPEN = dataclasses.make_dataclass("_OPEN", ["a"])
@@ -42,6 +40,8 @@ class Fields(NamedTuple):
 
     names: tuple[str, ...]
     defaults: dict[str, Callable[[], Any]]
+    fills_itself: bool = False
+    """Whether the class has a `__setstate__` of its own: it is given what pickle would give it."""
 
 
 def reducer_of(kind: Any) -> Callable[[Any], Any] | None:
@@ -162,6 +162,9 @@ def set_fields(value: Any, state: tuple[tuple[str, ...], tuple[Any, ...]]) -> No
     names, values = state
     kind: Any = type(value)
     known = fields_of(kind)
+    if known.fills_itself:
+        value.__setstate__([*values])
+        return
     if not known.names:
         check_built_on(kind, "")
     if known.names == names:
@@ -170,8 +173,12 @@ def set_fields(value: Any, state: tuple[tuple[str, ...], tuple[Any, ...]]) -> No
         return
     names = renamed(kind, names)
     found = dict(zip(names, values, strict=True)) | come_to(kind, names, names, known)
-    used = mentioned(kind).intersection(names) if known.names and kind.__dictoffset__ else ()
-    for name in (*known.names, *used) if known.names else names:
+    check_not_hidden(kind, found)
+    if not known.names:
+        put(value, found)
+        return
+    used = mentioned(kind).intersection(names) if kind.__dictoffset__ else ()
+    for name in (*known.names, *used):
         object.__setattr__(value, name, found[name])
 
 
@@ -180,6 +187,9 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
     names, stored = state
     kind: Any = type(value)
     known = fields_of(kind)
+    if known.fills_itself:
+        value.__setstate__(stored)
+        return
     if known.names == names and type(stored) is dict and has_only_a_dict(kind):
         space = value.__dict__
         for name, each in stored.items():  # one by one: so the names stay shared with those of other objects
@@ -188,14 +198,20 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
     attributes = attributes_in(stored)
     if not known.names:
         check_built_on(kind, "")
+        attributes = dict(zip(renamed(kind, tuple(attributes)), attributes.values(), strict=True))
+        check_not_hidden(kind, attributes)
     elif known.names != names:
         now = dict(zip(names, renamed(kind, names), strict=True))
         beside = {name: it for name, it in attributes.items() if name not in now}  # it may be a field by now
+        beside = dict(zip(renamed(kind, tuple(beside)), beside.values(), strict=True))
         attributes = beside | {new: attributes[name] for name, new in now.items() if name in attributes}
         names = tuple(now.values())
-        attributes |= come_to(kind, names, attributes, known)
+        come = [each for each in known.names if each not in names]
+        kept = [name for each in come for name in privates(kind, each) & beside.keys() - mentioned(kind)]
+        attributes |= come_to(kind, (*names, *kept), attributes, known)
         for name in set(names) - {*known.names} - mentioned(kind):
             attributes.pop(name, None)
+        check_not_hidden(kind, attributes)
     put(value, attributes)
 
 
@@ -334,8 +350,10 @@ def fields_of(kind: Any) -> Fields:
         named: Any = kind
         _check_not_exchanged(kind, named._fields)
         return Fields(named._fields, {name: _always(each) for name, each in named._field_defaults.items()})
+    own = getattr(kind, "__setstate__", None)
+    fills_itself = own is not None and getattr(own, "__module__", None) != "dataclasses"
     if not dataclasses.is_dataclass(kind):
-        return Fields((), {})
+        return Fields((), {}, fills_itself)
     made = {
         each.name: _always(each.default) if each.default_factory is dataclasses.MISSING else each.default_factory
         for each in dataclasses.fields(kind)
@@ -343,7 +361,7 @@ def fields_of(kind: Any) -> Fields:
     }
     names = tuple(each.name for each in dataclasses.fields(kind))
     _check_not_exchanged(kind, names)
-    return Fields(names, made)
+    return Fields(names, made, fills_itself)
 
 
 @lru_cache(maxsize=1000)

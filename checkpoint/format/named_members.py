@@ -16,6 +16,9 @@ from typing import Any
 
 from reliable_rx.class_of import name_of
 
+RENAMED = "__renamed_fields__"
+"""What a class has to say which fields were stored under other names: ``{"old": "new"}``."""
+
 
 class FieldsDiffer(ValueError):
     """A class is not what it was when values of it were stored, and does not say what its parts are to be."""

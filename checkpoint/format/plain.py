@@ -208,13 +208,20 @@ _EXACT: dict[type, Road] = {
     datetime: _moment,
     time: _moment,
 }
+
+
+def _dict_of(value: Any) -> dict[str, Any] | None:
+    kind: Any = type(value)
+    return value.__dict__ if kind.__dictoffset__ else None  # its `__getattr__`, which may raise anything, is not asked
+
+
 _BY_BASE: tuple[tuple[Any, Road], ...] = (
     ((type, BuiltinFunctionType, ModuleType), lambda walk, value: (_name(value),)),
     (Enum, lambda walk, value: (value.name, walk.value(value.value))),
     (FunctionType, _function),
     (MethodType, lambda walk, value: (_name(value.__func__), walk.value(value.__self__))),
     (BaseException, _exception),
-    ((set, frozenset), lambda walk, value: (*walk.unordered(value), walk.attributes(getattr(value, "__dict__", None)))),
+    ((set, frozenset), lambda walk, value: (*walk.unordered(value), walk.attributes(_dict_of(value)))),
 )
 
 

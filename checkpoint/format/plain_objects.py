@@ -16,15 +16,14 @@ from __future__ import annotations
 
 import copyreg
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copyreg import __newobj__  # type: ignore[attr-defined]
 from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from checkpoint.format.mentioned import mentioned
+from checkpoint.format.mentioned import check_not_hidden, hidden_by, mentioned
 from checkpoint.format.named_fields import (
-    RENAMED,
     attributes_in,
     built_on,
     check_built_on,
@@ -38,7 +37,7 @@ from checkpoint.format.named_fields import (
     renamed,
     slots_of,
 )
-from checkpoint.format.named_members import FieldsDiffer
+from checkpoint.format.named_members import RENAMED, FieldsDiffer
 from reliable_rx.class_of import is_a, name_of
 from reliable_rx.functions.reach import is_own
 
@@ -111,7 +110,8 @@ def attributes_reducer(kind: Any) -> Callable[[Any], Any] | None:
 def set_attributes(value: Any, stored: Any) -> None:
     """Give *value*, which is new, the attributes that a plain object had."""
     kind: Any = type(value)
-    if _is_filled_simply(kind):
+    known = _known(kind)
+    if known.is_plain and known.hidden.keys().isdisjoint(stored):
         if stored:
             space = value.__dict__
             for name, each in stored.items():  # one by one: so the names stay shared with those of other objects
@@ -120,19 +120,59 @@ def set_attributes(value: Any, stored: Any) -> None:
         set_shaped(value, (PLAIN, stored))
 
 
+class _Known(NamedTuple):
+    """What is asked of a class for each of its objects."""
+
+    shape: Shape
+    is_plain: bool
+    says_renamed: bool
+    fills_itself: bool
+    """Whether it has a `__setstate__`, of its own or one that `dataclasses` have written."""
+    slots: frozenset[str]
+    hidden: Mapping[str, str]
+
+
 @lru_cache(maxsize=1000)
-def _is_filled_simply(kind: Any) -> bool:
-    return shape_of(kind) == PLAIN and has_only_a_dict(kind) and not hasattr(kind, RENAMED)
+def _known(kind: Any) -> _Known:
+    shape, renamed = shape_of(kind), hasattr(kind, RENAMED)
+    is_plain = shape == PLAIN and has_only_a_dict(kind) and not renamed
+    return _Known(shape, is_plain, renamed, hasattr(kind, "__setstate__"), slots_of(kind), hidden_by(kind))
 
 
 def set_shaped(value: Any, state: tuple[tuple[Any, ...], Any]) -> None:
     """Give *value*, which is new, the state of a stored one, whose class had a shape."""
-    shape, stored = Shape(*state[0]), state[1]
+    shape, stored = state
     kind: Any = type(value)
-    today = shape_of(kind)
-    if shape == today and not hasattr(kind, RENAMED):
-        _set_as_pickle(value, stored)
+    known = _known(kind)
+    if shape == known.shape and not known.says_renamed:
+        _set_as_pickle(value, stored, known)
+    else:
+        _set_by_name(value, Shape(*shape), stored, known.shape)
+
+
+def _set_as_pickle(value: Any, stored: Any, known: _Known) -> None:
+    """Do as pickle does, but for slots of a class whose objects refuse to be set."""
+    if stored is None:
         return
+    if known.fills_itself:
+        value.__setstate__(stored)
+        return
+    kind: Any = type(value)
+    own, beside = stored if type(stored) is tuple and len(stored) == 2 else (stored, None)
+    if (own and not is_a(own, dict)) or (beside and not is_a(beside, dict)):
+        _check_attributes(kind, stored, once_had=False)
+    if own:
+        if "__getstate__" not in known.shape.says and not known.hidden.keys().isdisjoint(own):
+            check_not_hidden(kind, own)
+        put(value, own)
+    slots, set_slot = known.slots, object.__setattr__
+    for name, each in beside.items() if beside else ():
+        set_slot(value, name, each) if name in slots else setattr(value, name, each)
+
+
+def _set_by_name(value: Any, shape: Shape, stored: Any, today: Shape) -> None:
+    """Give *value* what an object had whose class had another shape: each attribute goes where the class has it."""
+    kind: Any = type(value)
     check_built_on(kind, shape.base)
     if is_named_tuple(kind):
         raise FieldsDiffer(
@@ -151,23 +191,8 @@ def set_shaped(value: Any, state: tuple[tuple[Any, ...], Any]) -> None:
             attributes |= come_to(kind, (*renamed(kind, names),), attributes, known)
         if not today.has_dict:  # a field may go, as between two dataclasses
             attributes = {name: each for name, each in attributes.items() if name in {*known.names, *today.slots}}
+    check_not_hidden(kind, attributes)
     put(value, attributes)
-
-
-def _set_as_pickle(value: Any, stored: Any) -> None:
-    """Do as pickle does, but for slots of a class whose objects refuse to be set."""
-    kind: Any = type(value)
-    if stored is None:
-        return
-    if hasattr(kind, "__setstate__"):
-        value.__setstate__(stored)
-        return
-    _check_attributes(kind, stored, once_had=False)
-    own, beside = stored if type(stored) is tuple else (stored, None)
-    put(value, own or {})
-    slots = slots_of(kind)
-    for name, each in (beside or {}).items():
-        object.__setattr__(value, name, each) if name in slots else setattr(value, name, each)
 
 
 def _attributes(kind: Any, shape: Shape, stored: Any) -> dict[str, Any]:

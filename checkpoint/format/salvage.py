@@ -29,7 +29,7 @@ from checkpoint.format.code import Makers, _code, makers
 from checkpoint.format.named_fields import check_built_on, check_class, is_named_tuple, named, set_fields, set_state
 from checkpoint.format.named_members import FieldsDiffer, flags, member, of_value
 from checkpoint.format.plain_objects import set_attributes, set_shaped
-from reliable_rx.class_of import is_a, name_of, qualname_of
+from reliable_rx.class_of import dict_of, is_a, name_of, qualname_of
 from reliable_rx.errors import cut_middle, text_of
 from reliable_rx.interrupts import let_through
 from reliable_rx.runtime.inner_sequences import Subject
@@ -145,7 +145,7 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from list(value.values())
     elif is_a(value, (tuple, list, set, frozenset, deque)):
         yield from value
-    yield from getattr(value, "__dict__", {}).values()
+    yield from dict_of(value).values()
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:

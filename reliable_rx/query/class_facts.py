@@ -10,7 +10,7 @@ from functools import _lru_cache_wrapper, cached_property, partial
 from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
-from reliable_rx.class_of import bases_of, derives_from, is_a, path_of, space_of
+from reliable_rx.class_of import bases_of, derives_from, dict_of, is_a, path_of, space_of
 from reliable_rx.functions.reach import FIXED, GETTERS, is_named_only, is_own
 from reliable_rx.operators.contract.operator import Operator
 from reliable_rx.query.held import derives, slots
@@ -49,7 +49,7 @@ class KindFacts:
     def held(self, value: object) -> dict[str, Any]:
         """Return the attributes of one of the class, by name, but for computed ones and those of the process alone."""
         known = {name: getattr(value, name) for name in self.slots if hasattr(value, name)}
-        there = getattr(value, "__dict__", {})
+        there = dict_of(value)
         if not self.computed:
             return {**known, **there}
         return {**known, **{name: each for name, each in there.items() if name not in self.computed}}

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any, Generic, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary
 
-from reliable_rx.class_of import bases_of, ids_of, is_a, module_of, name_of, qualname_of, space_of
+from reliable_rx.class_of import bases_of, dict_of, ids_of, is_a, module_of, name_of, qualname_of, space_of
 from reliable_rx.functions.imports import is_own_module
 from reliable_rx.interrupts import let_through
 from reliable_rx.query.live_ids import in_one_order
@@ -140,7 +140,7 @@ def held(value: Any) -> dict[str, Any]:
     kind = type(value)
     names = [name for each in bases_of(kind) for name in slots(each)]
     known = {name: getattr(value, name) for name in names if hasattr(value, name)}
-    there = getattr(value, "__dict__", {})
+    there = dict_of(value)
     return {**known, **{name: each for name, each in there.items() if not is_computed(kind, name)}}
 
 
