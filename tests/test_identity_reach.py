@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 import importlib
 import json
 import os
@@ -242,6 +243,25 @@ def test_the_order_of_a_set_is_no_edit(one: list[Any], same: list[Any]) -> None:
         return rx.source("n").map(lambda n: n in found).content_hash
 
     assert identity(frozenset(one)) == identity(frozenset(same)) != identity(frozenset([*one, 99]))
+
+
+class Rights(enum.Flag):
+    READ = 1
+    WRITE = 2
+    RUN = 4
+
+
+def test_an_enumeration_that_has_met_more_values_is_no_edit() -> None:
+    """Combinations are kept by their class when they are first made; its members are what counts."""
+
+    def identity() -> str:
+        REACHES.known.clear()
+        return rx.source("n").map(lambda n: Rights(n) | Rights.READ).content_hash
+
+    before, known = identity(), len(Rights._value2member_map_)
+    assert Rights(7) and Rights.READ | Rights.RUN
+    assert len(Rights._value2member_map_) > known
+    assert identity() == before
 
 
 class Tagged(tuple[int, ...]):
