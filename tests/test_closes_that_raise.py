@@ -9,7 +9,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
-from hosting.evaluator.sinks_ahead import Had, opened_position, positions
+from hosting.edges.sinks_ahead import Had, opened_position, positions
 from reliable_rx.errors import LeaseLost
 
 LOST = LeaseLost("another one has it", partition="p", epoch=1, newest=2)

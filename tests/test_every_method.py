@@ -153,6 +153,7 @@ EVALUATOR: Calls = {
     "started": lambda w: w.evaluator.started,
     "closed": lambda w: w.evaluator.closed,
     "events_in": lambda w: w.evaluator.events_in,
+    "had": lambda w: w.evaluator.had,
     "trouble": lambda w: w.evaluator.trouble,
     "stream": lambda w: w.evaluator.stream("q"),
     "queries": lambda w: w.evaluator.queries(),

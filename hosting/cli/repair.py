@@ -20,8 +20,8 @@ from hosting.cli.scripts import is_loaded
 from hosting.cli.stores import Database, StoreAddress, left_open, listed
 from hosting.cli.terminal import agreed, say, say_all
 from hosting.cli.wording import BadUsage, log_nothing, plural
+from hosting.edges.sinks_ahead import Had, Sinks, opened_position, stored_position
 from hosting.evaluator.evaluator import QueryEvaluator
-from hosting.evaluator.sinks_ahead import Had, Sinks, opened_position, stored_position
 from hosting.repair.repair import ITSELF, Diagnosis, Finding, diagnose
 from hosting.repair.repair import repair as repair_store
 from hosting.reports.partition_store import Group, belongs

@@ -29,9 +29,9 @@ from hosting.edges.egress import Stream
 from hosting.edges.holders import Patience, StreamHolders
 from hosting.edges.sink_positions import kind_of, label_of
 from hosting.edges.sink_remedies import GO_ON_BEHIND, blames_value, ways_on
+from hosting.edges.sinks_ahead import COMES_AGAIN
 from hosting.engine.blame import blamed
 from hosting.engine.turns import Output
-from hosting.evaluator.sinks_ahead import COMES_AGAIN
 from hosting.sinks.origins import claim
 from hosting.sinks.text import error_text, told
 from reliable_rx.class_of import is_a, is_odd

@@ -5,12 +5,15 @@ What one of them cannot do is its own affair: see `hosting.edges.sink_writer`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import AbstractContextManager
 from itertools import count
 from logging import WARNING
-from typing import TYPE_CHECKING
+from typing import Any
 
+from checkpoint.store import Store
 from hosting.edges.egress import Stream
+from hosting.edges.holders import StreamHolders
 from hosting.edges.moved_sinks import place_taken, tell_left, tell_taken
 from hosting.edges.sink_positions import (
     UNMADE,
@@ -25,29 +28,50 @@ from hosting.edges.sink_positions import (
     target_of,
 )
 from hosting.edges.sink_writer import SinkWriter, checked_policy, tamed
+from hosting.edges.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over
+from hosting.edges.streams import Streams
 from hosting.engine.cycles import there_are
+from hosting.engine.engine import QueryEngine
 from hosting.engine.side_streams import why_never_of_source
-from hosting.evaluator.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over
+from hosting.reports.incidents import Incidents
 from hosting.reports.statistics import SinkFigures
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
 from reliable_rx.handled import forget, note, noted
 from reliable_rx.names import query_of
-from reliable_rx.operators.contract.choices import OnError
+from reliable_rx.operators.contract.choices import Delivery, OnError
 from reliable_rx.reliable import Sink, Source
-
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 Labels = dict[str, tuple[str, bool, str]]
 """What tells the sinks of a stream from one another, by their holders: label, whether it is declared, and class."""
 
 
 class Outlets:
-    """All sinks of an evaluator."""
+    """All sinks of an evaluator.
 
-    def __init__(self, evaluator: QueryEvaluator, *, buffer_events_max: int) -> None:
-        self.evaluator = evaluator
+    *sources* and *declared* are its inputs and what it was told to create, by name; *change* holds its lock for what
+    changes it, and *checkpoint* takes a checkpoint.
+    """
+
+    def __init__(
+        self,
+        engine: QueryEngine,
+        store: Store,
+        *,
+        sources: Mapping[str, Source],
+        declared: Container[str],
+        streams: Streams,
+        holders: StreamHolders,
+        incidents: Incidents,
+        delivery: Delivery,
+        buffer_events_max: int,
+        change: Callable[[str], AbstractContextManager[Any]],
+        checkpoint: Callable[[], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self._engine, self._store, self._sources, self._declared = engine, store, sources, declared
+        self._streams, self._holders, self._incidents, self._delivery = streams, holders, incidents, delivery
+        self._change, self._checkpoint, self._wake = change, checkpoint, wake
         self.buffer_events_max = buffer_events_max
         self.all: list[SinkWriter] = []
         self.held: dict[str, dict[str, int]] = {}
@@ -63,9 +87,9 @@ class Outlets:
 
     def add(self, stream: str, sink: Sink, *, on_error: OnError = "fail") -> None:
         """Send *stream* to *sink*. *Raises* `ValueError` for a policy it cannot keep, or if it is a sink already."""
-        with self.evaluator.inside.change("sink"):
+        with self._change("sink"):
             self._add(stream, sink, on_error)
-        self.evaluator.wake()
+        self._wake()
 
     def _add(self, stream: str, sink: Sink, on_error: OnError) -> None:
         before = next((each.stream for each in self.all if each.sink is sink), None)
@@ -78,7 +102,7 @@ class Outlets:
             sink,
             holder,
             on_error=checked_policy(stream, sink, on_error),
-            holders=self.evaluator.holders,
+            holders=self._holders,
             unflushed_max=self.buffer_events_max // 2,
         )
         writer.was_known = holder in self.left.get(stream, {})
@@ -87,7 +111,7 @@ class Outlets:
     def _check_target(self, stream: str, sink: Sink) -> None:
         """*Raises* `ValueError` if a sink that is written has the target of *sink*."""
         target, knows_position = target_of(sink), hasattr(sink, "stored_position")
-        for name, source in self.evaluator.intake.sources.items():
+        for name, source in self._sources.items():
             check_apart(name, source, stream, sink)
         for each in self.all if target is not None else ():
             may_share = each.stream != stream and not knows_position  # it adds to what is there, as a service may
@@ -105,7 +129,7 @@ class Outlets:
 
     def reopen(self, stream: str) -> None:
         """Have the failed sinks of *stream* opened anew, before anything is written next. *Raises* `KeyError`."""
-        with self.evaluator.inside.change("reopen"):
+        with self._change("reopen"):
             writers = [each for each in self.all if each.stream == stream]
             if not writers:
                 known = there_are(dict.fromkeys(each.stream for each in self.all), stream)
@@ -113,14 +137,14 @@ class Outlets:
             for writer in writers:
                 if writer.renew():
                     self.held = {**self.held, stream: {**self.held.get(stream, {}), writer.holder: writer.flushed}}
-        self.evaluator.wake()
+        self._wake()
 
     def hold(self, known: dict[str, dict[str, int]], labels: dict[str, Labels]) -> None:
         """Before a replay: nothing of it may be forgotten that a holder or a sink may still want."""
         held = self.held = {name: self._matched(name, holders, labels.get(name, {})) for name, holders in known.items()}
         for name, holders in held.items():
             sinks = frozenset(writer.holder for writer in self.all if writer.stream == name)
-            self.evaluator.holders.restore(self._stream(name), holders, sinks=sinks)
+            self._holders.restore(self._stream(name), holders, sinks=sinks)
         for writer in self.all:
             self._stream(writer.stream).hold(writer.holder, self._known(writer))
 
@@ -163,7 +187,7 @@ class Outlets:
 
     def _away(self, stream: str) -> Iterator[tuple[str, Known]]:
         """Give the sinks of *stream* that nobody has declared in this run, and that nobody has let go."""
-        here, used = self.evaluator.streams.get(stream), {each.holder for each in self.all if each.stream == stream}
+        here, used = self._streams.get(stream), {each.holder for each in self.all if each.stream == stream}
         for holder, each in self.left.get(stream, {}).items():
             if holder not in used and here is not None and holder in here.holders:
                 yield holder, each
@@ -185,8 +209,7 @@ class Outlets:
 
     def _stream(self, name: str) -> Stream:
         """Return a stream, also of a query that the replay is yet to create."""
-        streams = self.evaluator.streams
-        return streams.get(name) or streams.open(name, self.evaluator.engine.emitted(name))
+        return self._streams.get(name) or self._streams.open(name, self._engine.emitted(name))
 
     def open(self) -> None:
         """Ask every sink where it stands. One that refuses to open has failed; the others go on.
@@ -198,7 +221,7 @@ class Outlets:
                 self._open(writer, starting=True)
         self._settle_left()
         if self.has_passed_over:  # no turn says so, and a replay would use these ids
-            self.evaluator.checkpointer.now(full=False)
+            self._checkpoint()
         self.pump()
 
     def _settle_left(self) -> None:
@@ -213,7 +236,7 @@ class Outlets:
             for holder, each in list(self._away(name)):
                 has_place = any(one.is_open for one in here) if each.label == UNMADE else each.label == UNOPENED and new
                 if has_place:  # each has one of its own again, or holds what this one lacks
-                    self.evaluator.holders.release(name, holder)
+                    self._holders.release(name, holder)
                 elif not self._lacks_one(name):
                     tell_left(self._stream(name), holder, each, new)
 
@@ -230,18 +253,18 @@ class Outlets:
         holder = place_taken(writer, left, rivals)
         if holder is not None:
             writer.was_known = True
-            self.evaluator.holders.release(writer.stream, holder)
-            tell_taken(writer, left[holder], self.evaluator.holders)
+            self._holders.release(writer.stream, holder)
+            tell_taken(writer, left[holder], self._holders)
 
     def _open(self, writer: SinkWriter, *, starting: bool = False) -> None:
         stream = self._stream(writer.stream)
-        writer.lacks_stream = not self._is_there(stream) and stream.name not in self.evaluator.store.streams()
+        writer.lacks_stream = not self._is_there(stream) and stream.name not in self._store.streams()
         if writer.lacks_stream:
-            if query_of(stream.name) not in self.evaluator.declared:  # as it is before the start has created it
+            if query_of(stream.name) not in self._declared:  # as it is before the start has created it
                 self._wait_for_stream(writer)
             return
         try:
-            position = writer.open(self._known(writer), self.evaluator.store.owner)
+            position = writer.open(self._known(writer), self._store.owner)
             if position > stream.next_id:
                 self._skip_to(stream, position, starting=starting)
             writer.begin(stream, position)
@@ -264,33 +287,40 @@ class Outlets:
 
     def _is_there(self, stream: Stream) -> bool:
         """Whether somebody writes to *stream*, or something is in it."""
-        sources, queries = self.evaluator.intake.sources, self.evaluator.engine.standing
+        sources, queries = self._sources, self._engine.standing
         query = query_of(stream.name)
         return stream.next_id > 0 or query in queries or query in sources
 
     def _wait_for_stream(self, writer: SinkWriter) -> None:
-        readers = self.evaluator.engine.readers
+        readers = self._engine.readers
         message = f"there is no query of that name, nor was there one; {there_are(readers.names(), writer.stream)}"
-        self.evaluator.incidents.report("sink", writer.subject, f"{message}; it is written once there is one")
+        self._incidents.report("sink", writer.subject, f"{message}; it is written once there is one")
 
     def _warn_if_never(self, writer: SinkWriter, stream: Stream) -> None:
-        query, name, sources = query_of(stream.name), stream.name, self.evaluator.intake.sources
+        query, name, sources = query_of(stream.name), stream.name, self._sources
         if query == name or stream.next_id:
             return
         source = sources.get(query)
-        why = self.evaluator.engine.readers.missing(name) if source is None else why_never_of_source(name, source)
+        why = self._engine.readers.missing(name) if source is None else why_never_of_source(name, source)
         if why is not None:
-            self.evaluator.incidents.report("sink idle", writer.subject, f"nothing is written: {why}", level=WARNING)
+            self._incidents.report("sink idle", writer.subject, f"nothing is written: {why}", level=WARNING)
 
     def _skip_to(self, stream: Stream, position: int, *, starting: bool) -> None:
         """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""
         ahead = position - stream.next_id
-        if self.evaluator.delivery == "exactly_once" or not starting or ahead > AHEAD_MAX:
-            check_had(self.evaluator, stream.name, position, others={each.stream for each in self.all})
-            raise ahead_of_store(self.evaluator.store, stream.name, position, stream.next_id)
+        if self._delivery == "exactly_once" or not starting or ahead > AHEAD_MAX:
+            check_had(
+                self._engine,
+                self._store,
+                stream.name,
+                position,
+                had=self.had,
+                others={each.stream for each in self.all},
+            )
+            raise ahead_of_store(self._store, stream.name, position, stream.next_id)
         stream.skip_to(passed_over(stream.name, stream.next_id, position))
-        self.evaluator.streams.changed[stream.name] = None
-        self.evaluator.engine.continue_ids(stream.name, position)
+        self._streams.changed[stream.name] = None
+        self._engine.continue_ids(stream.name, position)
         self.has_passed_over = True
         for each in self.all:
             if each.stream == stream.name:

@@ -132,7 +132,11 @@ class QueryEvaluator(Looking):
         self.definitions = SourceDefinitions(
             self.intake, self.warnings, incidents, strict=strict, repair=or_repair_it(store), inside=inside,
             close_group=self.turns.close_group, checkpoint=lambda: self.checkpointer.now(full=False))  # fmt: skip
-        self.outlets = Outlets(self, buffer_events_max=buffer_events_max)
+        self.declared: dict[str, tuple[Any, Policy, Limits, EventTime | None]] = {}
+        self.outlets = Outlets(
+            engine, store, sources=self.intake.sources, declared=self.declared, streams=self.streams,
+            holders=self.holders, incidents=incidents, delivery=delivery, buffer_events_max=buffer_events_max,
+            change=inside.change, checkpoint=lambda: self.checkpointer.now(full=False), wake=wake)  # fmt: skip
         self.reporter = Reporter(
             engine, store, incidents=incidents, intake=self.intake, streams=self.streams, time=time, calls=self.calls,
             worker=self.journal_worker, lifecycle=self.lifecycle, warnings=self.warnings, turns=self.turns,
@@ -151,7 +155,6 @@ class QueryEvaluator(Looking):
             meta=self._meta, acknowledge=self.intake.acknowledge, growth=self.growth, incidents=incidents,
             inside=inside, wake=wake, lend=checkpoint)  # fmt: skip
         self.lifecycle.workers += [self.journal_worker, self.checkpointer.worker]
-        self.declared: dict[str, tuple[Any, Policy, Limits, EventTime | None]] = {}
         most = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_turns, self.round_events = most, max(256, 2 * batch_events_max)
         self.passes_over: group_commit.PassesOver = ""  # which turns behind the checkpoint, for a repair

@@ -136,6 +136,11 @@ class Looking:
         writing = self.journal_worker.trouble or self.checkpointer.trouble or self.outlets.trouble
         return writing or self.intake.outage.error
 
+    @property
+    def had(self) -> frozenset[str]:
+        """The queries and sources that the store had before this start; none of one that had no query."""
+        return self.outlets.had
+
     def stream(self, name: str) -> Stream:
         """Return the stream of the query *name* (or of its dead letters)."""
         if (found := self.streams.get(name)) is not None:

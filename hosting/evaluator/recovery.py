@@ -18,6 +18,7 @@ from checkpoint.format.code import OtherCode
 from checkpoint.format.codec import decode
 from checkpoint.store import Recovered
 from hosting.edges.renamed import renamed_partitions, renamed_sources
+from hosting.edges.sinks_ahead import had_by
 from hosting.engine import unloadable
 from hosting.engine.snapshot import load
 from hosting.engine.turns import Appear, Create, Output, Turn
@@ -26,7 +27,6 @@ from hosting.evaluator import interpreters, unloaded
 from hosting.evaluator.creating import declare_again
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.late_ends import LateEnds
-from hosting.evaluator.sinks_ahead import had_by
 from hosting.evaluator.undeclared import check_stored_names, tell_undeclared
 from hosting.repair import lost
 from hosting.reports.partition_store import RESTORE_GROUP
@@ -102,7 +102,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     interpreters.settle(evaluator)
     tell_undeclared(evaluator)
     unloaded.settle(evaluator)
-    evaluator.outlets.had = had_by(evaluator)
+    evaluator.outlets.had = had_by(evaluator.engine, evaluator.intake)
     evaluator.late.decide(sorted(undecided))
     evaluator.intake.bad_records.recovered(meta.get("bad_records", {}), evaluator.intake.partitions.values())
     evaluator.warnings.extend(renamed_partitions(evaluator.intake, meta.get("told_gone", ())))

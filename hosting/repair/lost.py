@@ -14,7 +14,7 @@ from checkpoint.format.codec import encode
 from checkpoint.format.salvage import salvage
 from checkpoint.sealed_log.journal import Journal
 from checkpoint.sealed_log.log import Log
-from hosting.evaluator.sinks_ahead import Had, may_have_given, passed_over
+from hosting.edges.sinks_ahead import Had, may_have_given, passed_over
 from hosting.evaluator.unloaded import fill
 from hosting.sources.pushed import LOST, PushedStream
 from reliable_rx.errors import CheckpointRefused
@@ -75,7 +75,7 @@ def pass_over(evaluator: QueryEvaluator, after_turn: int) -> list[str]:
         for stream in store.streams():
             bounds = store.bounds(stream)
             use_up(evaluator, stream, 0 if bounds is None else bounds[1])
-        suspended.quiet = sorted(may_have_given(evaluator) - seen)
+        suspended.quiet = sorted(may_have_given(evaluator.engine, store, evaluator.streams) - seen)
     return told
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from checkpoint.sqlite.rescue import told_of_positions
+from hosting.edges.sinks_ahead import Sinks, hear, lose_newest, positions
 from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.group_commit import PassesOver
-from hosting.evaluator.sinks_ahead import Sinks, hear, lose_newest, positions
 from hosting.evaluator.source_positions import OTHER_RECORDS
 from hosting.repair.lost import check_pushed, fill_pushed, ids_further, use_up_unknown
 from hosting.repair.lost_outputs import StoredOutputs
@@ -158,7 +158,7 @@ def found(copy: Copy, passes_over: PassesOver, cause: Exception | None) -> tuple
         outputs = unread(evaluator)
         has_lost = bool(evaluator.engine.suspended.lost_turns)
         if has_lost:
-            hear(evaluator, positions(copy.sinks, evaluator.store))
+            hear(evaluator.engine, positions(copy.sinks, evaluator.store))
         told = [*behind(evaluator, cause), *lost(evaluator), *disordered(evaluator)]
         return [*told, *outputs, *given_up(evaluator)], has_lost
     finally:

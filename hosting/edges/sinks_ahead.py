@@ -17,10 +17,12 @@ no hole.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from checkpoint.format.salvage import Unreadable
+from checkpoint.store import StoreReader
 from hosting.edges.closing import let_go
+from hosting.engine.engine import QueryEngine
 from hosting.engine.turns import Output
 from hosting.reports.store_commands import command_on
 from hosting.sinks.origins import claim
@@ -28,11 +30,8 @@ from reliable_rx.errors import PositionUnavailable
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
 from reliable_rx.operators.contract.arguments import plural
+from reliable_rx.operators.contract.choices import Delivery
 from reliable_rx.reliable import Inspectable, Origin, Sink
-
-if TYPE_CHECKING:
-    from checkpoint.store import StoreReader
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 AHEAD_MAX = 1_000_000
 """How many ids a sink may be ahead for a repair to help."""
@@ -67,24 +66,40 @@ def ahead_of_store(store: StoreReader, stream: str, position: int, given: int) -
     )
 
 
-def had_by(evaluator: QueryEvaluator) -> frozenset[str]:
+class Partitions(Protocol):
+    """The partitions of an evaluator's sources, and those of them that no turn has told of."""
+
+    @property
+    def partitions(self) -> Mapping[tuple[str, str], object]: ...
+    @property
+    def unknown(self) -> Collection[tuple[str, str]]: ...
+
+
+def had_by(engine: QueryEngine, intake: Partitions) -> frozenset[str]:
     """Behind a replay: name the queries and sources that the store has had; none of one that has had no query."""
-    engine, intake = evaluator.engine, evaluator.intake
     queries = {*engine.standing, *engine.suspended}
     if not (queries or engine.retired.by_name or engine.retired.buckets):
         return frozenset()
     return frozenset(queries | {key[0] for key in intake.partitions if key not in intake.unknown})
 
 
-def check_had(evaluator: QueryEvaluator, stream: str, position: int, *, others: Collection[str] = ()) -> None:
-    """*Raises* `PositionUnavailable` if a sink has ids up to *position* of a *stream* that the store has never had.
+def check_had(
+    engine: QueryEngine,
+    store: StoreReader,
+    stream: str,
+    position: int,
+    *,
+    had: Collection[str],
+    others: Collection[str] = (),
+) -> None:
+    """*Raises* `PositionUnavailable` if a sink has ids up to *position* of a *stream* that *store* has never had.
 
-    *others* are the streams with a sink: it is told whose ids those may be that no sink is for any more.
+    *had* names the queries and sources that it has had, *others* are the streams with a sink: it is told whose ids
+    those may be that no sink is for any more.
     """
-    had, engine = evaluator.outlets.had, evaluator.engine
     if not had or query_of(stream) in had or engine.emitted(stream) or engine.suspended.lost_turns:
         return
-    if evaluator.store.bounds(stream) is not None:
+    if store.bounds(stream) is not None:
         return
     free = sorted(each for each in had if each not in others and engine.emitted(each) == position)
     like = f", as many as {free[0]!r} has given, which has no sink" if free else ""
@@ -98,19 +113,17 @@ def check_had(evaluator: QueryEvaluator, stream: str, position: int, *, others: 
     )
 
 
-def may_have_given(evaluator: QueryEvaluator) -> set[str]:
+def may_have_given(engine: QueryEngine, store: StoreReader, streams: Collection[str]) -> set[str]:
     """Name the streams to which lost turns may have written: those may have created queries that are declared, too."""
-    engine = evaluator.engine
-    return {*engine.standing, *engine.suspended.declared, *evaluator.streams, *evaluator.store.streams()}
+    return {*engine.standing, *engine.suspended.declared, *streams, *store.streams()}
 
 
-def hear(evaluator: QueryEvaluator, known: Mapping[str, Had]) -> None:
+def hear(engine: QueryEngine, known: Mapping[str, Had]) -> None:
     """Behind a start: take streams for known of which a sink has all that the store has given, or more.
 
     A sink that has nothing before it is flushed, which checkpoints do, tells nothing of what lost turns have given. Nor
     does an empty one of a query that the store does not know: it may be another one.
     """
-    engine = evaluator.engine
     engine.suspended.quiet = [
         name
         for name in engine.suspended.quiet
@@ -161,7 +174,24 @@ def opened_position(stream: str, make: Callable[[], Sink], store: str) -> Had | 
         let_go(f"the sink of {stream!r}", sink.close)
 
 
-def lose_newest(evaluator: QueryEvaluator, known: Mapping[str, Had], *, has_lost: bool = False) -> dict[str, int]:
+class Started(Protocol):
+    """An evaluator that has started."""
+
+    @property
+    def engine(self) -> QueryEngine: ...
+    @property
+    def store(self) -> StoreReader: ...
+    @property
+    def streams(self) -> Collection[str]: ...
+    @property
+    def had(self) -> Collection[str]:
+        """The queries and sources that the store had before this start."""
+
+    @property
+    def delivery(self) -> Delivery: ...
+
+
+def lose_newest(evaluator: Started, known: Mapping[str, Had], *, has_lost: bool = False) -> dict[str, int]:
     """Behind a start: note how many ids of lost turns sinks show; return by stream how far each is ahead.
 
     *known* is how far sinks are, by stream. What *has lost* turns may have had any of them. *Raises*
@@ -173,11 +203,11 @@ def lose_newest(evaluator: QueryEvaluator, known: Mapping[str, Had], *, has_lost
         ahead = {}
     for name in ahead:
         if not has_lost:
-            check_had(evaluator, name, known[name].position, others=known)
+            check_had(engine, store, name, known[name].position, had=evaluator.had, others=known)
         if ahead[name] > AHEAD_MAX:
             raise ahead_of_store(store, name, known[name].position, engine.emitted(name))
     if ahead.keys() - set(suspended.quiet):  # of the others the newest turns that are left would tell
         suspended.lost_ids = max(ahead.values())
-        suspended.quiet = sorted(may_have_given(evaluator))
-    hear(evaluator, known)
+        suspended.quiet = sorted(may_have_given(engine, store, evaluator.streams))
+    hear(engine, known)
     return ahead
