@@ -13,7 +13,6 @@ from lanes import crossed, every_of
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
-from hosting.evaluator import wakeups as idling
 
 IDLE_S, HANG_S = 3.0, 20.0
 DAYS = {f"day {n}": [n * 86_400.0 + each * 20 for each in range(40)] for n in (1, 2, 3)}
@@ -208,7 +207,7 @@ def test_time_in_which_the_process_stood_still_is_not_silence(on_nodes: bool, mo
             evaluator.run(until=lambda: next(waits) > 20)
         else:
             settled = [evaluator.step() for _ in range(5)]
-            until = now() + (idling.next_look_s(evaluator) or 0.0)
+            until = now() + (evaluator.wakeups.next_look_s() or 0.0)
             move(50.0)
             evaluator.standstill.overslept(until)
             settled += [evaluator.step() for _ in range(3)]

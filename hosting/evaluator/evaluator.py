@@ -26,7 +26,7 @@ from hosting.engine.editing import is_same
 from hosting.engine.engine import QueryEngine
 from hosting.engine.snapshot import Snapshot
 from hosting.engine.turns import Create, Tick, Turn
-from hosting.evaluator import group_commit, interpreters, wakeups
+from hosting.evaluator import group_commit, interpreters
 from hosting.evaluator.call_executor import Calls
 from hosting.evaluator.checkpointer import Cadence, Checkpointer
 from hosting.evaluator.creating import How, create_now, declare
@@ -47,6 +47,7 @@ from hosting.evaluator.serial_executor import Lend, Worker, lenders
 from hosting.evaluator.sidecars import Companions
 from hosting.evaluator.source_definitions import SourceDefinitions
 from hosting.evaluator.turn_executor import TurnExecutor
+from hosting.evaluator.wakeups import Wakeups
 from hosting.reports.growth import Growth
 from hosting.reports.incidents import Incidents
 from hosting.reports.reporter import Reporter
@@ -154,6 +155,10 @@ class QueryEvaluator(Looking):
             streams=self.streams, sinks=self.outlets, reports=self.reporter, classes=self.redefinitions.classes,
             meta=self._meta, acknowledge=self.intake.acknowledge, growth=self.growth, incidents=incidents,
             inside=inside, wake=wake, lend=checkpoint)  # fmt: skip
+        self.wakeups = Wakeups(
+            engine, self.intake, time=time, turns=self.turns, calls=self.calls, sinks=self.outlets,
+            buffers=self.holders, checkpointer=self.checkpointer, incidents=incidents, lifecycle=self.lifecycle,
+            trouble=lambda: self.trouble)  # fmt: skip
         self.lifecycle.workers += [self.journal_worker, self.checkpointer.worker]
         most = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_turns, self.round_events = most, max(256, 2 * batch_events_max)
@@ -337,14 +342,14 @@ class QueryEvaluator(Looking):
     def finished(self) -> bool:
         """Whether nothing can happen any more: the sources have ended, and all is durable and visible."""
         with self.lock:
-            return wakeups.is_finished(self)
+            return self.wakeups.is_finished()
 
     def stop(self) -> None:
         """Ask `run` to return; safe from any thread and from signal handlers."""
         self.lifecycle.stop()
 
     def _wait(self) -> None:
-        self.lifecycle.wait(partial(wakeups.pause_s, self))
+        self.lifecycle.wait(self.wakeups.pause_s)
 
     def flush(self) -> None:
         """Return when every turn taken so far is durable and visible. *Raises* `StoreUnavailable`."""
@@ -420,8 +425,8 @@ class QueryEvaluator(Looking):
             if due is not None and due <= now:
                 return Tick(now)
         turn = None if calls.full else self.intake.next(now)
-        if turn is None and self.intake.event_time and wakeups.have_ended(self):
-            return None if calls.askers else wakeups.last_tick(self)
+        if turn is None and self.intake.event_time and self.wakeups.have_ended():
+            return None if calls.askers else self.wakeups.last_tick()
         return turn
 
     def _meta(self, snapshot: Snapshot) -> dict[str, Any]:

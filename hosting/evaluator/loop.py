@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hosting.admission.arguments import check_outside
-from hosting.evaluator import wakeups as idling
+from hosting.evaluator.wakeups import POLL_S
 from hosting.reports.unread import tell_unread
 from reliable_rx import handled
 from reliable_rx.class_of import is_a
@@ -43,7 +43,7 @@ def run(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
     finally:
         evaluator.lifecycle.looping = False
         with evaluator.lock:
-            idling.tell_still(evaluator)
+            evaluator.wakeups.tell_still()
             evaluator.reporter.at_end()
         handled.forget(noted)
 
@@ -98,7 +98,7 @@ def _steps(evaluator: QueryEvaluator, until: Callable[[], bool] | None) -> None:
             failed, sources = evaluator.reporter.failed, evaluator.intake.sources
             tell_unread(evaluator.engine, evaluator.incidents, failed=failed, sources=sources)
             evaluator._wait()
-            evaluator.standstill.overslept(since + idling.POLL_S)
+            evaluator.standstill.overslept(since + POLL_S)
     if evaluator.lifecycle.stopping:
         take_last_answers(evaluator)
     evaluator.lifecycle.stopping = False

@@ -11,21 +11,27 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from checkpoint.store import Store
 from hosting.reports import hang_watch
+from hosting.reports.incidents import Incidents
 from hosting.reports.partition_store import check_lease
 from reliable_rx.errors import StoreOwned
 
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
+
+class Owner(hang_watch.Watched, Protocol):
+    """An evaluator on its store."""
+
+    store: Store
+    incidents: Incidents
+
 
 LOCK = threading.Lock()
-OWNERS: weakref.WeakKeyDictionary[Store, weakref.ref[QueryEvaluator]] = weakref.WeakKeyDictionary()
+OWNERS: weakref.WeakKeyDictionary[Store, weakref.ref[Owner]] = weakref.WeakKeyDictionary()
 
 
-def own(evaluator: QueryEvaluator) -> None:
+def own(evaluator: Owner) -> None:
     """Let *evaluator* be the one on its store. *Raises* `StoreOwned` if another one is, or if it is a group's."""
     check_lease(evaluator.store, is_placed=bool(evaluator.incidents.place))
     with LOCK:
@@ -39,7 +45,7 @@ def own(evaluator: QueryEvaluator) -> None:
 
 
 @contextmanager
-def watched(evaluator: QueryEvaluator) -> Iterator[None]:
+def watched(evaluator: Owner) -> Iterator[None]:
     """Work for *evaluator*, which has not started, and have it told if that does not return."""
     hang_watch.WATCH.add(evaluator)
     try:
@@ -49,7 +55,7 @@ def watched(evaluator: QueryEvaluator) -> Iterator[None]:
         hang_watch.WATCH.remove(evaluator)
 
 
-def disown(evaluator: QueryEvaluator) -> None:
+def disown(evaluator: Owner) -> None:
     """Let others on the store of *evaluator*, which has been closed."""
     hang_watch.WATCH.remove(evaluator)
     with LOCK:

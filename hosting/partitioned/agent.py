@@ -21,7 +21,6 @@ from typing import Protocol
 from checkpoint.offsets.store import Committed
 from checkpoint.store import Store
 from hosting.engine.editing import reports_told
-from hosting.evaluator import wakeups as idling
 from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.loop import keep, take_last_answers
 from hosting.evaluator.position_reset import rewind
@@ -263,9 +262,9 @@ class Agent:
 
     def _wait(self, evaluator: QueryEvaluator) -> float | None:
         """How long to wait; fall asleep if that will be long."""
-        wait_s = idling.next_look_s(evaluator)
+        wait_s = evaluator.wakeups.next_look_s()
         self._look_at = None if wait_s is None else evaluator.turns.now() + wait_s
-        if self.section.whole or not idling.is_settled(evaluator) or evaluator.engine.calls.askers:
+        if self.section.whole or not evaluator.wakeups.is_settled() or evaluator.engine.calls.askers:
             return wait_s
         if self.means.room.crowded:
             return self._fall_asleep(evaluator, early=True)
@@ -274,14 +273,14 @@ class Agent:
         awake_s = self._busy_at + self.means.sleep_after_s - time.monotonic()
         if awake_s > 0:
             return awake_s if wait_s is None else min(wait_s, awake_s)
-        if idling.wakes_us(evaluator) and wait_s is not None and wait_s < self.means.sleep_after_s:
+        if evaluator.wakeups.wakes_us() and wait_s is not None and wait_s < self.means.sleep_after_s:
             return wait_s
         return self._fall_asleep(evaluator)
 
     def _fall_asleep(self, evaluator: QueryEvaluator, *, early: bool = False) -> float | None:
         evaluator.checkpoint()
         self._note(evaluator)
-        timer_s = idling.timer_s(evaluator)
+        timer_s = evaluator.wakeups.timer_s()
         places = {key: (evaluator.intake.sources[key[0]], evaluator.intake.partitions[key].position)
                   for key in self.keys.values() if not evaluator.intake.partitions[key].ended}  # fmt: skip
         self._let_go(early=early)

@@ -15,14 +15,15 @@ import sys
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from hosting.evaluator.serial_executor import begins
+from hosting.edges.ingress import Intake
+from hosting.engine.engine import QueryEngine
+from hosting.evaluator.looking import Working
+from hosting.evaluator.serial_executor import OwnThread, Worker, begins
+from hosting.reports.reporter import Reporter
 from hosting.reports.tracebacks import with_trace
 from hosting.sources.pushed import PushedReader
-
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 LOG = logging.getLogger("reliable_rx")
 HANG_S = 10.0
@@ -32,19 +33,32 @@ Stage = tuple[float, int]
 """Since when a loop is at work, and at which turn it is."""
 
 
+class Watched(Protocol):
+    """An evaluator whose loop is watched; *threads* are its own."""
+
+    working: Working
+    engine: QueryEngine
+    intake: Intake
+    journal_worker: Worker
+    threads: list[OwnThread]
+
+    @property
+    def reporter(self) -> Reporter: ...
+
+
 class HangWatch:
     """Looks at the evaluators that it was given, once a second."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._watched: dict[int, weakref.ref[QueryEvaluator]] = {}
+        self._watched: dict[int, weakref.ref[Watched]] = {}
         self._stages: dict[int, tuple[Stage, float]] = {}
         self._resting: dict[int, tuple[int, float]] = {}
         """How many times a loop had been at work when it was first seen to rest since, and when that was."""
         self._hanging = set[int]()
         self._thread: threading.Thread | None = None
 
-    def add(self, evaluator: QueryEvaluator) -> None:
+    def add(self, evaluator: Watched) -> None:
         """Watch *evaluator*, if it works beside other threads."""
         if not evaluator.journal_worker.threaded or sys.is_finalizing():
             return
@@ -56,7 +70,7 @@ class HangWatch:
                 thread = threading.Thread(target=self._run, name="hang watch", daemon=True)
                 self._thread = thread if begins(thread) else None
 
-    def remove(self, evaluator: QueryEvaluator) -> None:
+    def remove(self, evaluator: Watched) -> None:
         """Watch *evaluator* no more."""
         if sys.is_finalizing():  # the thread stands still, and may hold the lock
             return
@@ -88,7 +102,7 @@ class HangWatch:
                 except Exception as error:
                     LOG.warning("%s", with_trace("a loop could not be looked at", error))
 
-    def _look(self, key: int, evaluator: QueryEvaluator | None) -> None:
+    def _look(self, key: int, evaluator: Watched | None) -> None:
         if evaluator is None:
             return
         since, now = evaluator.working.since, time.monotonic()
@@ -108,7 +122,7 @@ class HangWatch:
         self._hanging.add(key)
         evaluator.reporter.loop.tell_hang(now - known[1], evaluator.working.thread)
 
-    def _look_at_rest(self, key: int, evaluator: QueryEvaluator, now: float) -> None:
+    def _look_at_rest(self, key: int, evaluator: Watched, now: float) -> None:
         """Tell of what was pushed, if nobody has taken a step for long. Who lends threads has a loop for many."""
         times = evaluator.working.times
         known = self._resting.get(key)
@@ -120,7 +134,7 @@ class HangWatch:
             loop.tell_unread(unread, now - known[1])
 
 
-def unread_of(evaluator: QueryEvaluator) -> int:
+def unread_of(evaluator: Watched) -> int:
     """Return how many pushed values wait to be taken."""
     readers = [each.reader for each in tuple(evaluator.intake.order)]
     return sum(each.unread for each in readers if isinstance(each, PushedReader))
