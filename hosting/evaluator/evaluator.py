@@ -47,6 +47,7 @@ from hosting.evaluator.serial_executor import Lend, Worker, lenders
 from hosting.evaluator.sidecars import Companions
 from hosting.evaluator.source_definitions import SourceDefinitions
 from hosting.evaluator.turn_executor import TurnExecutor
+from hosting.evaluator.unloaded import Unloaded
 from hosting.evaluator.wakeups import Wakeups
 from hosting.reports.growth import Growth
 from hosting.reports.incidents import Incidents
@@ -159,6 +160,7 @@ class QueryEvaluator(Looking):
             engine, self.intake, time=time, turns=self.turns, calls=self.calls, sinks=self.outlets,
             buffers=self.holders, checkpointer=self.checkpointer, incidents=incidents, lifecycle=self.lifecycle,
             trouble=lambda: self.trouble)  # fmt: skip
+        self.unloaded = Unloaded(engine, store, self.turns, incidents=incidents, strict=strict)
         self.lifecycle.workers += [self.journal_worker, self.checkpointer.worker]
         most = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_turns, self.round_events = most, max(256, 2 * batch_events_max)

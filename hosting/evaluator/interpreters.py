@@ -17,7 +17,6 @@ from hosting.engine.hosted_query import COMPLETED, FAILED, RUNNING
 from hosting.engine.plan_names import are_comparable, why_untold
 from hosting.engine.suspended import Taking, rename
 from hosting.engine.unloadable import first_misfit, needed
-from hosting.evaluator.unloaded import check_name
 from hosting.reports.begun_again import afresh_told
 from hosting.reports.store_commands import or_repair_it
 from reliable_rx.errors import CheckpointRefused
@@ -82,7 +81,7 @@ def settle(evaluator: QueryEvaluator) -> None:
     engine = evaluator.engine
     check_left(evaluator)
     for name, error in engine.suspended.misfits.items():
-        check_name(evaluator, name, error)
+        evaluator.unloaded.check_name(name, error)
     check_kept(evaluator, engine.suspended.declared)
     wake(evaluator)
     for name, kept in engine.suspended.items():
@@ -134,7 +133,7 @@ def check_kept(evaluator: QueryEvaluator, names: Iterable[str]) -> None:
     """*Raises* `CheckpointRefused` if one of *names* is suspended, and its state does not fit the classes of today."""
     suspended = evaluator.engine.suspended
     for kept in [suspended[name] for name in names if name in suspended]:
-        check_name(evaluator, kept.name, first_misfit(kept.read(Taking({}))[1]))
+        evaluator.unloaded.check_name(kept.name, first_misfit(kept.read(Taking({}))[1]))
 
 
 def wake(evaluator: QueryEvaluator) -> None:

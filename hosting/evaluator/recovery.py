@@ -23,11 +23,12 @@ from hosting.engine import unloadable
 from hosting.engine.snapshot import load
 from hosting.engine.turns import Appear, Create, Output, Turn
 from hosting.evaluator import group_commit as journaling
-from hosting.evaluator import interpreters, unloaded
+from hosting.evaluator import interpreters
 from hosting.evaluator.creating import declare_again
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.late_ends import LateEnds
 from hosting.evaluator.undeclared import check_stored_names, tell_undeclared
+from hosting.evaluator.unloaded import fill
 from hosting.repair import lost
 from hosting.reports.partition_store import RESTORE_GROUP
 from hosting.reports.statistics import RecoveryFigures
@@ -101,7 +102,8 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.streams.retired.recovered(evaluator.engine)
     interpreters.settle(evaluator)
     tell_undeclared(evaluator)
-    unloaded.settle(evaluator)
+    if evaluator.unloaded.settle():
+        evaluator.checkpointer.since_full = None  # the rows that could not be read are in the chain until then
     evaluator.outlets.had = had_by(evaluator.engine, evaluator.intake)
     evaluator.late.decide(sorted(undecided))
     evaluator.intake.bad_records.recovered(meta.get("bad_records", {}), evaluator.intake.partitions.values())
@@ -119,7 +121,7 @@ def load_checkpoint(evaluator: QueryEvaluator, recovered: Recovered, meta: dict[
     evaluator.time.go_on(-math.inf if evaluator.intake.event_time else engine.clock, ahead_s=meta.get("ahead_s", 0.0))
     if evaluator.passes_over != "all":
         interpreters.check_clean(evaluator, recovered.turn)
-    unloaded.check_names(evaluator)
+    evaluator.unloaded.check_names()
     evaluator.turns.durable_plans = set(engine.plans.by_id) - set(engine.plans.unsaved)
     evaluator.checkpointer.recovered(recovered.generation, recovered.turn, meta)
     evaluator.redefinitions.classes.recovered(meta.get("classes", {}))
@@ -261,7 +263,7 @@ def compare(
     short = [name for name in written if name in differing or unloadable.is_silent(engine, name)]
     ends.hold_back(emitted, differing)
     evaluator.streams.append(emitted)
-    unloaded.fill(evaluator, written, short, ended=ends.errors)
+    fill(engine, evaluator.streams, written, short, ended=ends.errors)
 
 
 def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, ends: LateEnds) -> list[Output]:
@@ -270,7 +272,7 @@ def take_again(evaluator: QueryEvaluator, entry: journaling.Entry, ends: LateEnd
     ends.put_before(turn)
     emitted = evaluator.engine.take(turn)
     if evaluator.engine.calls.unreadable:
-        unloaded.lose_answers(evaluator)
+        evaluator.unloaded.lose_answers()
     if type(turn) is Create and evaluator.engine.suspended.spoilt:
         unloadable.spread(evaluator.engine)
     return emitted
@@ -309,7 +311,7 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
         except BaseException as error:  # reading a query calls what its author wrote
             let_through(error)
             evaluator.engine.suspended.spoilt[name] = unloadable.unloadable(error)
-            unloaded.check_names(evaluator)
+            evaluator.unloaded.check_names()
             return Create(name, identity, unloadable.idle_plan(evaluator.engine), (), policy, limits, time)
         evaluator.turns.durable_plans.add(identity)
         return Create(name, identity, plan, keys, policy, limits, time, event_time)

@@ -7,79 +7,87 @@ the replay.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING
 
 from checkpoint.format.salvage import Unreadable
+from checkpoint.store import StoreReader
+from hosting.edges.streams import Streams
 from hosting.engine import unloadable
+from hosting.engine.engine import QueryEngine
 from hosting.engine.failing import forget_state
 from hosting.engine.hosted_query import RUNNING
 from hosting.engine.turns import Fail, Output
 from hosting.engine.unloadable import needed
 from hosting.evaluator.group_commit import Digests
+from hosting.evaluator.turn_executor import TurnExecutor
+from hosting.reports.incidents import Incidents
 from hosting.reports.store_commands import or_repair_it
 from reliable_rx.errors import CheckpointRefused, described
 
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
+
+class Unloaded:
+    """What is done about the queries of one evaluator that its store cannot give back; *strict* gives up no state."""
+
+    def __init__(
+        self, engine: QueryEngine, store: StoreReader, turns: TurnExecutor, *, incidents: Incidents, strict: bool
+    ) -> None:
+        self._engine, self._store, self._turns = engine, store, turns
+        self._incidents, self._strict = incidents, strict
+
+    def lose_answers(self) -> None:
+        """Let queries whose recorded answers a replay cannot read take no further part. *Raises* as `check_names`."""
+        unloadable.lose_answers(self._engine)
+        self.check_names()
+        unloadable.spread(self._engine)
+
+    def check_names(self) -> None:
+        """*Raises* `CheckpointRefused` if a state that does not fit today's code would be given up, and is not to be."""
+        for name, error in self._engine.suspended.spoilt.items():
+            self.check_name(name, error)
+
+    def check_name(self, name: str, error: Exception | None) -> None:
+        """*Raises* the same if the state of the query *name* is given up for such an *error*."""
+        what = getattr(error, "fields", {}).get("gone") if self._strict else None
+        if error is None or not what:
+            return
+        if error.__dict__.get("fields", {}).get("where") != "state":
+            raise error
+        raise CheckpointRefused(
+            f"the state of {name!r} {needed(what)}, or give up the state of this query with strict=False "
+            f"(App(strict=False)){or_repair_it(self._store)}",
+            what=what,
+            where=name,
+        ) from error
+
+    def settle(self) -> bool:
+        """Behind the replay: end what could not be had again; return whether there was any, whose rows are stored."""
+        engine = self._engine
+        differing = engine.suspended.differing if self._strict else {}
+        spoilt, engine.suspended.spoilt = {**engine.suspended.spoilt, **differing}, {}
+        engine.suspended.ended = spoilt
+        for name, error in spoilt.items():
+            standing = engine.standing.get(name)
+            if standing is None:
+                continue
+            if standing.status == RUNNING:
+                self._turns.take(Fail(name, error, self._turns.now()))
+            else:
+                forget_state(engine, standing)
+                self._incidents.report("replay", name, f"{described(error)}; it has ended, and stays so")
+        return bool(spoilt)
 
 
-def lose_answers(evaluator: QueryEvaluator) -> None:
-    """Let queries whose recorded answers a replay cannot read take no further part. *Raises* as `check_names`."""
-    unloadable.lose_answers(evaluator.engine)
-    check_names(evaluator)
-    unloadable.spread(evaluator.engine)
-
-
-def check_names(evaluator: QueryEvaluator) -> None:
-    """*Raises* `CheckpointRefused` if a strict evaluator would give up a state because today's code does not fit it."""
-    for name, error in evaluator.engine.suspended.spoilt.items():
-        check_name(evaluator, name, error)
-
-
-def check_name(evaluator: QueryEvaluator, name: str, error: Exception | None) -> None:
-    """*Raises* the same if the state of the query *name* is given up for such an *error*."""
-    what = getattr(error, "fields", {}).get("gone") if evaluator.strict else None
-    if error is None or not what:
-        return
-    if error.__dict__.get("fields", {}).get("where") != "state":
-        raise error
-    raise CheckpointRefused(
-        f"the state of {name!r} {needed(what)}, or give up the state of this query with strict=False "
-        f"(App(strict=False)){or_repair_it(evaluator.store)}",
-        what=what,
-        where=name,
-    ) from error
-
-
-def fill(evaluator: QueryEvaluator, written: Digests, names: Iterable[str], *, ended: Container[str] = ()) -> None:
+def fill(
+    engine: QueryEngine, streams: Streams, written: Digests, names: Iterable[str], *, ended: Container[str] = ()
+) -> None:
     """Let the ids of *names* go on where the first run had them, with what stands for their values.
 
     The next id of those that have *ended* is for their end.
     """
     for name in names:
-        next_id, at = written[name][1], evaluator.engine.emitted(name)
+        next_id, at = written[name][1], engine.emitted(name)
         if next_id > at + (name in ended):
             lost = Unreadable(f"value of {name!r}", "it was emitted before a crash, and cannot be made again")
-            evaluator.streams.append([Output(name, at, [lost] * (next_id - at))])
-            evaluator.engine.continue_ids(name, next_id)
-            first, _ = evaluator.engine.suspended.unmade.get(name, (at, at))
-            evaluator.engine.suspended.unmade[name] = first, next_id
-
-
-def settle(evaluator: QueryEvaluator) -> None:
-    """Behind the replay: end what could not be had again."""
-    engine = evaluator.engine
-    differing = engine.suspended.differing if evaluator.strict else {}
-    spoilt, engine.suspended.spoilt = {**engine.suspended.spoilt, **differing}, {}
-    engine.suspended.ended = spoilt
-    for name, error in spoilt.items():
-        standing = engine.standing.get(name)
-        if standing is None:
-            continue
-        if standing.status == RUNNING:
-            evaluator.turns.take(Fail(name, error, evaluator.turns.now()))
-        else:
-            forget_state(engine, standing)
-            evaluator.incidents.report("replay", name, f"{described(error)}; it has ended, and stays so")
-    if spoilt:
-        evaluator.checkpointer.since_full = None  # the rows that could not be read are in the chain until then
+            streams.append([Output(name, at, [lost] * (next_id - at))])
+            engine.continue_ids(name, next_id)
+            first, _ = engine.suspended.unmade.get(name, (at, at))
+            engine.suspended.unmade[name] = first, next_id

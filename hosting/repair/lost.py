@@ -58,7 +58,7 @@ def pass_over(evaluator: QueryEvaluator, after_turn: int) -> list[str]:
             seen.clear()
         expected = first + count
         entries, written, *_ = salvage(payload, code=False).value
-        fill(evaluator, written, written)
+        fill(evaluator.engine, evaluator.streams, written, written)
         seen |= written.keys()
         told += [
             f"query {entry[1]!r} was {DONE[entry[0]]} in turns that are passed over, and is not"
@@ -90,7 +90,7 @@ def ids_further(evaluator: QueryEvaluator) -> int:
 
 def use_up(evaluator: QueryEvaluator, stream: str, behind: int) -> None:
     """Let no id of *stream* before *behind* be used again."""
-    fill(evaluator, {stream: (b"", behind)}, [stream])
+    fill(evaluator.engine, evaluator.streams, {stream: (b"", behind)}, [stream])
 
 
 def use_up_unknown(evaluator: QueryEvaluator, known: Mapping[str, Had]) -> None:

@@ -16,7 +16,7 @@ import test_partitions_behind_the_end
 import test_source_numbering
 from planted_checks import Plants
 
-import hosting.evaluator.restarting
+from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.source_definitions import SourceDefinitions
 from reliable_rx.runtime import merging, settings
 
@@ -88,7 +88,7 @@ def readers_in_the_order_in_which_an_edit_began_them(patch: pytest.MonkeyPatch) 
 
 @planted("emptied")
 def an_edited_query_that_begins_over_what_has_ended(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.evaluator.restarting, "held_back", lambda evaluator: {})
+    patch.setattr(LateReaders, "held_back", lambda self: {})
 
 
 @planted("numbered")

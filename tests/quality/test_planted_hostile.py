@@ -41,8 +41,9 @@ from hosting.engine.engine import QueryEngine
 from hosting.engine.records import read_records
 from hosting.engine.snapshot import Snapshot
 from hosting.evaluator import group_commit as journaling
-from hosting.evaluator import unloaded
+from hosting.evaluator import recovery
 from hosting.evaluator.checkpointer import Checkpointer
+from hosting.evaluator.unloaded import Unloaded
 from reliable_rx import operators as ops
 from reliable_rx.errors import described, type_of
 from reliable_rx.testing.hostile import Emits, Raises
@@ -226,17 +227,17 @@ def readers_of_what_is_lost_go_on(patch: pytest.MonkeyPatch) -> None:
 
 @planted("readers")
 def the_ids_of_what_is_lost_used_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(unloaded, "fill", lambda evaluator, written, names, *, ended=(): None)
+    patch.setattr(recovery, "fill", lambda engine, streams, written, names, *, ended=(): None)
 
 
 @planted("readers")
 def what_cannot_be_had_again_begins_anew(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(unloaded, "settle", lambda evaluator: evaluator.engine.suspended.spoilt.clear())
+    patch.setattr(Unloaded, "settle", lambda self: self._engine.suspended.spoilt.clear())
 
 
 @planted("classes")
 def a_state_given_up_for_a_missing_import(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(unloaded, "check_names", lambda evaluator: None)
+    patch.setattr(Unloaded, "check_names", lambda self: None)
 
 
 @planted("errors")

@@ -25,6 +25,7 @@ from planted_checks import Plants
 import hosting.engine.engine
 import hosting.evaluator.evaluator
 import hosting.evaluator.recovery
+import hosting.reports.unheard
 import reliable_rx.runtime.rows
 from hosting.edges.ingress import Intake
 from hosting.engine.event_time.runtime import EventClock
@@ -154,7 +155,7 @@ def a_clock_that_is_stored_where_it_has_left_its_watermark(patch: pytest.MonkeyP
 
 @planted("silence")
 def partitions_that_are_silent_while_nobody_listens(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.evaluator.evaluator, "unheard", lambda intake, watermarks, turn: None)
+    patch.setattr(hosting.reports.unheard, "unheard", lambda intake, watermarks, turn: None)
 
 
 @planted("left")
