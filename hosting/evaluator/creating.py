@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from hosting.admission.arguments import check_new
 from hosting.engine.editing import check_fits
 from hosting.engine.turns import Create
-from hosting.evaluator.interpreters import check_kept
 from hosting.evaluator.undeclared import check_never_read
 from hosting.reports.store_commands import way_to_restart
 from reliable_rx.event_time import EventTime
@@ -57,7 +56,7 @@ def create_now(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) 
     standing = evaluator.engine.standing
     turns = creations(evaluator, queries, how)
     check_never_read(evaluator, [turn.name for turn in turns])
-    check_kept(evaluator, [turn.name for turn in turns])
+    evaluator.interpreters.check_kept([turn.name for turn in turns])
     for turn in [each for each in turns if each.name in standing] if evaluator.strict else ():
         check_fits(evaluator.engine, turn, way_to_restart(evaluator.store, turn.name))
     for turn, query in zip(turns, queries.values(), strict=True):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from hosting.engine.cycles import there_are
 from hosting.engine.turns import Dispose
-from hosting.evaluator import interpreters
 from reliable_rx.names import check_query, query_of
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def dispose(evaluator: QueryEvaluator, name: str) -> None:
             raise KeyError(f"no query is called {name!r}; {there_are(engine.standing, name)}")
         evaluator.reporter.told_disposed(name)
         evaluator.turns.take(Dispose(name, evaluator.turns.now()))
-        interpreters.resolve(evaluator, name)
+        evaluator.interpreters.resolve(name)
     evaluator.flush()
 
 

@@ -26,7 +26,7 @@ from hosting.engine.editing import is_same
 from hosting.engine.engine import QueryEngine
 from hosting.engine.snapshot import Snapshot
 from hosting.engine.turns import Create, Tick, Turn
-from hosting.evaluator import group_commit, interpreters
+from hosting.evaluator import group_commit
 from hosting.evaluator.call_executor import Calls
 from hosting.evaluator.checkpointer import Cadence, Checkpointer
 from hosting.evaluator.creating import How, create_now, declare
@@ -34,6 +34,7 @@ from hosting.evaluator.disposing import dispose, forget
 from hosting.evaluator.fair_lock import Turnstile
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.host_clock import HostClock
+from hosting.evaluator.interpreters import Interpreters, is_mended
 from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.lifecycle import Lifecycle
 from hosting.evaluator.looking import Looking, Working
@@ -161,6 +162,9 @@ class QueryEvaluator(Looking):
             buffers=self.holders, checkpointer=self.checkpointer, incidents=incidents, lifecycle=self.lifecycle,
             trouble=lambda: self.trouble)  # fmt: skip
         self.unloaded = Unloaded(engine, store, self.turns, incidents=incidents, strict=strict)
+        self.interpreters = Interpreters(
+            engine, store, self.turns, late=self.late, unloaded=self.unloaded, incidents=incidents,
+            warnings=self.warnings, reports=self.reporter, store_now=self._store_now)  # fmt: skip
         self.lifecycle.workers += [self.journal_worker, self.checkpointer.worker]
         most = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_turns, self.round_events = most, max(256, 2 * batch_events_max)
@@ -253,10 +257,10 @@ class QueryEvaluator(Looking):
 
     def _create(self, turn: Create) -> None:
         there = self.engine.standing.get(turn.name)
-        if there is None or not is_same(self.engine, there, turn) or interpreters.is_mended(there, turn):
-            interpreters.created(self, turn)
+        if there is None or not is_same(self.engine, there, turn) or is_mended(there, turn):
+            self.interpreters.created(turn)
         else:
-            interpreters.unchanged(self, there, turn)
+            self.interpreters.unchanged(there, turn)
 
     def dispose(self, name: str) -> None:
         """End the query *name* and forget its state; its stream ends with `QueryDisposed` and stays readable.
@@ -454,6 +458,11 @@ class QueryEvaluator(Looking):
             "makers": tuple(makers()),
             **({"queries": [*engine.standing, *engine.suspended]} if self.incidents.place else {}),
         }
+
+    def _store_now(self) -> None:
+        """Have all that a start has found stored before the first turn."""
+        self.outlets.open()
+        self.checkpointer.now(full=True)
 
     def _to_tell(self) -> group_commit.Told:
         return group_commit.Told(self.definitions.to_tell(), self.redefinitions.classes.to_tell())

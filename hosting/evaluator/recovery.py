@@ -23,7 +23,6 @@ from hosting.engine import unloadable
 from hosting.engine.snapshot import load
 from hosting.engine.turns import Appear, Create, Output, Turn
 from hosting.evaluator import group_commit as journaling
-from hosting.evaluator import interpreters
 from hosting.evaluator.creating import declare_again
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.late_ends import LateEnds
@@ -100,7 +99,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.calls.recovered()
     evaluator.growth.begin(meta.get("extents", {}), evaluator.intake.partitions.values())
     evaluator.streams.retired.recovered(evaluator.engine)
-    interpreters.settle(evaluator)
+    evaluator.interpreters.settle()
     tell_undeclared(evaluator)
     if evaluator.unloaded.settle():
         evaluator.checkpointer.since_full = None  # the rows that could not be read are in the chain until then
@@ -120,7 +119,7 @@ def load_checkpoint(evaluator: QueryEvaluator, recovered: Recovered, meta: dict[
     evaluator.intake.starts.beginning -= meta["engine"]["live"].keys()
     evaluator.time.go_on(-math.inf if evaluator.intake.event_time else engine.clock, ahead_s=meta.get("ahead_s", 0.0))
     if evaluator.passes_over != "all":
-        interpreters.check_clean(evaluator, recovered.turn)
+        evaluator.interpreters.check_clean(recovered.turn)
     evaluator.unloaded.check_names()
     evaluator.turns.durable_plans = set(engine.plans.by_id) - set(engine.plans.unsaved)
     evaluator.checkpointer.recovered(recovered.generation, recovered.turn, meta)
@@ -186,7 +185,7 @@ def replay_all(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
     turns = events = 0
     if evaluator.passes_over != "all":
         upto = lost.before_gap(evaluator.store.journal, after_turn) if evaluator.passes_over else None
-        with interpreters.explained(evaluator, after_turn), or_repair(evaluator):
+        with evaluator.interpreters.explained(after_turn), or_repair(evaluator):
             turns, events = replay(evaluator, after_turn, upto)
     if evaluator.passes_over:
         evaluator.warnings.extend(lost.pass_over(evaluator, after_turn + turns))

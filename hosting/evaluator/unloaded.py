@@ -40,7 +40,7 @@ class Unloaded:
         unloadable.spread(self._engine)
 
     def check_names(self) -> None:
-        """*Raises* `CheckpointRefused` if a state that does not fit today's code would be given up, and is not to be."""
+        """*Raises* `CheckpointRefused` if a state that does not fit today's code would be given up and may not be."""
         for name, error in self._engine.suspended.spoilt.items():
             self.check_name(name, error)
 
