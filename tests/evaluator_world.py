@@ -188,16 +188,16 @@ class World:
     def start(self) -> None:
         """Start the evaluator and strike out what it does not know."""
         recovered: list[int] = []
-        create = self.evaluator._create
+        create = self.evaluator.creation._create
 
         def first_creation(*args: Any) -> None:
             if not recovered:
                 recovered.append(self.recovered())
             create(*args)
 
-        self.evaluator._create = first_creation  # type: ignore[method-assign]
+        self.evaluator.creation._create = first_creation  # type: ignore[method-assign]
         self.evaluator.start()
-        self.evaluator._create = create  # type: ignore[method-assign]
+        self.evaluator.creation._create = create  # type: ignore[method-assign]
         self.read_again()
 
     def recovered(self) -> int:

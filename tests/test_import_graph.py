@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("reliable_rx", "checkpoint", "hosting", "spark_bridge")
 KIT = "reliable_rx.testing"
-IN_CIRCLES = {"reliable_rx": 57, "checkpoint": 0, "hosting": 38, "spark_bridge": 5}
+IN_CIRCLES = {"reliable_rx": 57, "checkpoint": 0, "hosting": 35, "spark_bridge": 5}
 """How many modules of each package are in a circle, the testing kit apart. It is to come to 0, and never grows."""
 
 

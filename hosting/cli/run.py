@@ -234,7 +234,7 @@ def greet(evaluator: QueryEvaluator, store: StoreAddress) -> None:
     for warning in evaluator.warnings:
         say(f"warning: {warning}")
     say_all(reports_told(evaluator.engine))
-    if names := undeclared(evaluator):
+    if names := undeclared(evaluator.queries(), evaluator.declared):
         say(told(names, evaluator.store))
 
 

@@ -7,21 +7,22 @@ query may read those before it in the same call, which is why they are known whi
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any, TypedDict, TypeVar
 
+from checkpoint.store import Store
 from hosting.admission.arguments import check_new
-from hosting.engine.editing import check_fits
+from hosting.edges.ingress import Intake
+from hosting.engine.editing import check_fits, is_same
+from hosting.engine.engine import QueryEngine
 from hosting.engine.turns import Create
+from hosting.evaluator.interpreters import Interpreters, is_mended
 from hosting.evaluator.undeclared import check_never_read
 from hosting.reports.store_commands import way_to_restart
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.names import query_of
 from reliable_rx.operators.contract.choices import Policy
-
-if TYPE_CHECKING:
-    from hosting.evaluator.evaluator import QueryEvaluator
 
 LOG = logging.getLogger("reliable_rx")
 T = TypeVar("T")
@@ -33,73 +34,6 @@ class How(TypedDict):
     policy: Policy
     limits: Limits
     clock: EventTime | None
-
-
-def creations(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -> list[Create]:
-    """Return the turns that create *queries*. *Raises* `QueryRefused`, `ValueError` if one of them cannot be."""
-    engine, time, turns = evaluator.engine, evaluator.turns.now(), list[Create]()
-    coming, sources = engine.readers.coming, evaluator.intake.sources
-    try:
-        with engine.plans.looking_once():
-            for name, query in queries.items():
-                turn = engine.creation(check_new("query", name, sources), query, time=time, **how)
-                turns.append(turn)
-                coming[turn.name] = turn
-    finally:
-        coming.clear()
-    return turns
-
-
-def create_now(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -> None:
-    """Create or edit *queries* while the evaluator runs; a declaration from before the start counts no more."""
-    declared = evaluator.declared
-    standing = evaluator.engine.standing
-    turns = creations(evaluator, queries, how)
-    check_never_read(evaluator, [turn.name for turn in turns])
-    evaluator.interpreters.check_kept([turn.name for turn in turns])
-    for turn in [each for each in turns if each.name in standing] if evaluator.strict else ():
-        check_fits(evaluator.engine, turn, way_to_restart(evaluator.store, turn.name))
-    for turn, query in zip(turns, queries.values(), strict=True):
-        before = standing.get(turn.name)
-        plan = None if before is None else before.plan
-        evaluator._create(turn)
-        if plan is not None and standing[turn.name].plan is not plan:
-            evaluator.checkpointer.soon()
-        evaluator.redefinitions.settle(turn.name)
-        evaluator.reporter.look_at_query(turn.name)
-        if turn.name in declared:
-            declared[turn.name] = (query, how["policy"], how["limits"], how["clock"])
-
-
-def declare(evaluator: QueryEvaluator, queries: Mapping[str, Any], how: How) -> None:
-    """Note *queries* for the start, or none of them; one that is noted already is edited, as after the start.
-
-    *Raises* `QueryRefused`, `ValueError` for the name of a source.
-    """
-    engine, before = evaluator.engine, list[tuple[dict[str, Any], str, Any]]()
-    declared, reads = evaluator.declared, engine.readers.declared
-    known: tuple[dict[str, Any], ...] = (declared, engine.suspended.declared, reads)
-    try:
-        with engine.plans.looking_once():
-            for each, query in queries.items():
-                name = check_new("query", each, evaluator.intake.sources)
-                before += [(each, name, each.get(name)) for each in known]
-                engine.suspended.declare(name, query, **how)
-                is_edit, was = name in declared, before[-2][2]
-                if was is not None and was.plan != engine.suspended.declared[name].plan:
-                    LOG.warning("the query %r was created before, as another one: the last one counts", name)
-                declared[name] = (query, how["policy"], how["limits"], how["clock"])
-                if is_edit and any(query_of(source) in declared for source in reads[name]):
-                    ordered = in_order(declared, reads)
-                    declared.clear()
-                    declared.update(ordered)
-    except BaseException:
-        for names, name, was in reversed(before):
-            if was is None:
-                names.pop(name, None)
-            else:
-                names[name] = was
-        raise
 
 
 def in_order(declared: Mapping[str, T], reads: Mapping[str, Iterable[str]]) -> dict[str, T]:
@@ -121,20 +55,119 @@ def in_order(declared: Mapping[str, T], reads: Mapping[str, Iterable[str]]) -> d
     return found
 
 
-def declare_again(evaluator: QueryEvaluator) -> None:
-    """Let the store's functions, and not those that were defined anew since, go by the names of what was declared."""
-    plans = evaluator.engine.plans
-    with plans.looking_once():
-        if plans.forget_changed():
-            for name, (query, policy, limits, clock) in evaluator.declared.items():
-                evaluator.engine.suspended.declare(name, query, policy=policy, limits=limits, clock=clock)
+Declared = dict[str, tuple[Any, Policy, Limits, EventTime | None]]
+"""What was declared: each query by its name, and how it is hosted."""
 
 
-def create_declared(evaluator: QueryEvaluator, *, but: Container[str]) -> None:
-    """Create what was declared before the start and is not there yet, *but* for those that wait."""
-    with evaluator.engine.plans.looking_once():
-        for name, (query, policy, limits, clock) in evaluator.declared.items():
-            if name in but:
-                continue
-            for turn in creations(evaluator, {name: query}, How(policy=policy, limits=limits, clock=clock)):
-                evaluator._create(turn)
+class Creation:
+    """Creates and edits the queries of one evaluator, or notes them for its start.
+
+    *soon* has a checkpoint taken behind an edit, *settle* closes what was told of redefined names, and *look_at* looks
+    at the functions of a query.
+    """
+
+    def __init__(
+        self,
+        engine: QueryEngine,
+        intake: Intake,
+        store: Store,
+        declared: Declared,
+        *,
+        strict: bool,
+        now: Callable[[], float],
+        interpreters: Interpreters,
+        soon: Callable[[], None],
+        settle: Callable[[str], None],
+        look_at: Callable[[str], None],
+    ) -> None:
+        self._engine, self._intake, self._store, self.declared, self._strict = engine, intake, store, declared, strict
+        self._now, self._interpreters = now, interpreters
+        self._soon, self._settle, self._look_at = soon, settle, look_at
+
+    def creations(self, queries: Mapping[str, Any], how: How) -> list[Create]:
+        """Return the turns that create *queries*. *Raises* `QueryRefused`, `ValueError` if one of them cannot be."""
+        engine, time, turns = self._engine, self._now(), list[Create]()
+        coming, sources = engine.readers.coming, self._intake.sources
+        try:
+            with engine.plans.looking_once():
+                for name, query in queries.items():
+                    turn = engine.creation(check_new("query", name, sources), query, time=time, **how)
+                    turns.append(turn)
+                    coming[turn.name] = turn
+        finally:
+            coming.clear()
+        return turns
+
+    def create_now(self, queries: Mapping[str, Any], how: How) -> None:
+        """Create or edit *queries* while the evaluator runs; a declaration from before the start counts no more."""
+        declared = self.declared
+        standing = self._engine.standing
+        turns = self.creations(queries, how)
+        check_never_read(self._engine, self._intake, [turn.name for turn in turns])
+        self._interpreters.check_kept([turn.name for turn in turns])
+        for turn in [each for each in turns if each.name in standing] if self._strict else ():
+            check_fits(self._engine, turn, way_to_restart(self._store, turn.name))
+        for turn, query in zip(turns, queries.values(), strict=True):
+            before = standing.get(turn.name)
+            plan = None if before is None else before.plan
+            self._create(turn)
+            if plan is not None and standing[turn.name].plan is not plan:
+                self._soon()
+            self._settle(turn.name)
+            self._look_at(turn.name)
+            if turn.name in declared:
+                declared[turn.name] = (query, how["policy"], how["limits"], how["clock"])
+
+    def declare(self, queries: Mapping[str, Any], how: How) -> None:
+        """Note *queries* for the start, or none of them; one that is noted already is edited, as after the start.
+
+        *Raises* `QueryRefused`, `ValueError` for the name of a source.
+        """
+        engine, before = self._engine, list[tuple[dict[str, Any], str, Any]]()
+        declared, reads = self.declared, engine.readers.declared
+        known: tuple[dict[str, Any], ...] = (declared, engine.suspended.declared, reads)
+        try:
+            with engine.plans.looking_once():
+                for each, query in queries.items():
+                    name = check_new("query", each, self._intake.sources)
+                    before += [(each, name, each.get(name)) for each in known]
+                    engine.suspended.declare(name, query, **how)
+                    is_edit, was = name in declared, before[-2][2]
+                    if was is not None and was.plan != engine.suspended.declared[name].plan:
+                        LOG.warning("the query %r was created before, as another one: the last one counts", name)
+                    declared[name] = (query, how["policy"], how["limits"], how["clock"])
+                    if is_edit and any(query_of(source) in declared for source in reads[name]):
+                        ordered = in_order(declared, reads)
+                        declared.clear()
+                        declared.update(ordered)
+        except BaseException:
+            for names, name, was in reversed(before):
+                if was is None:
+                    names.pop(name, None)
+                else:
+                    names[name] = was
+            raise
+
+    def declare_again(self) -> None:
+        """Let the store's functions, and not those that were defined anew since, go by the declared names."""
+        plans = self._engine.plans
+        with plans.looking_once():
+            if plans.forget_changed():
+                for name, (query, policy, limits, clock) in self.declared.items():
+                    self._engine.suspended.declare(name, query, policy=policy, limits=limits, clock=clock)
+
+    def create_declared(self, *, but: Container[str]) -> None:
+        """Create what was declared before the start and is not there yet, *but* for those that wait."""
+        with self._engine.plans.looking_once():
+            for name, (query, policy, limits, clock) in self.declared.items():
+                if name in but:
+                    continue
+                for turn in self.creations({name: query}, How(policy=policy, limits=limits, clock=clock)):
+                    self._create(turn)
+
+    def _create(self, turn: Create) -> None:
+        there = self._engine.standing.get(turn.name)
+        if there is None or not is_same(self._engine, there, turn) or is_mended(there, turn):
+            self._interpreters.created(turn)
+        else:
+            self._interpreters.unchanged(there, turn)

@@ -22,19 +22,18 @@ from hosting.edges.retention import Retention
 from hosting.edges.sink_writers import Outlets
 from hosting.edges.start_positions import Start
 from hosting.edges.streams import Streams
-from hosting.engine.editing import is_same
 from hosting.engine.engine import QueryEngine
 from hosting.engine.snapshot import Snapshot
-from hosting.engine.turns import Create, Tick, Turn
+from hosting.engine.turns import Tick, Turn
 from hosting.evaluator import group_commit
 from hosting.evaluator.call_executor import Calls
 from hosting.evaluator.checkpointer import Cadence, Checkpointer
-from hosting.evaluator.creating import How, create_now, declare
+from hosting.evaluator.creating import Creation, Declared, How
 from hosting.evaluator.disposing import dispose, forget
 from hosting.evaluator.fair_lock import Turnstile
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.host_clock import HostClock
-from hosting.evaluator.interpreters import Interpreters, is_mended
+from hosting.evaluator.interpreters import Interpreters
 from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.lifecycle import Lifecycle
 from hosting.evaluator.looking import Looking, Working
@@ -43,7 +42,7 @@ from hosting.evaluator.ownership import disown, own
 from hosting.evaluator.recovery import recover
 from hosting.evaluator.redefinitions import Redefinitions
 from hosting.evaluator.reentrancy import Inside
-from hosting.evaluator.restarting import begin_declared, follow, follow_late, restart
+from hosting.evaluator.restarting import Restarts
 from hosting.evaluator.serial_executor import Lend, Worker, lenders
 from hosting.evaluator.sidecars import Companions
 from hosting.evaluator.source_definitions import SourceDefinitions
@@ -128,47 +127,65 @@ class QueryEvaluator(Looking):
         self.streams = Streams(store, self.holders, retain_events=retain_events, retention=retention)
         self.threads, (journal, checkpoint) = lenders("journal", "checkpoint", lend=lend, background=background)
         self.journal_worker = Worker(wake=wake, lend=journal)
-        self.turns = TurnExecutor(
-            engine, now=self._now, lifecycle=self.lifecycle, inside=inside, standstill=self.standstill,
-            calls=self.calls, streams=self.streams, journal=store.journal, worker=self.journal_worker,
-            delivery=delivery, told=self._to_tell)  # fmt: skip
-        self.definitions = SourceDefinitions(
-            self.intake, self.warnings, incidents, strict=strict, repair=or_repair_it(store), inside=inside,
-            close_group=self.turns.close_group, checkpoint=lambda: self.checkpointer.now(full=False))  # fmt: skip
-        self.declared: dict[str, tuple[Any, Policy, Limits, EventTime | None]] = {}
-        self.outlets = Outlets(
-            engine, store, sources=self.intake.sources, declared=self.declared, streams=self.streams,
-            holders=self.holders, incidents=incidents, delivery=delivery, buffer_events_max=buffer_events_max,
-            change=inside.change, checkpoint=lambda: self.checkpointer.now(full=False), wake=wake)  # fmt: skip
-        self.reporter = Reporter(
-            engine, store, incidents=incidents, intake=self.intake, streams=self.streams, time=time, calls=self.calls,
-            worker=self.journal_worker, lifecycle=self.lifecycle, warnings=self.warnings, turns=self.turns,
-            sinks=self.outlets, trouble=lambda: self.trouble or self.holders.trouble,
-            checkpoints=lambda: self.checkpointer, late=lambda: self.late.tell())  # fmt: skip
-        self.guard = Guard(self)
-        self.redefinitions = Redefinitions(
-            engine, self.definitions, inside=inside, incidents=incidents, checkpoints=lambda: self.checkpointer
-        )
-        self.late = LateReaders(
-            engine, self.intake, self.turns, store=store, incidents=incidents, reports=self.reporter
-        )
-        self.checkpointer = Checkpointer(
-            engine, store, Cadence(checkpoint_interval_s, checkpoint_events, full_every), turns=self.turns,
-            streams=self.streams, sinks=self.outlets, reports=self.reporter, classes=self.redefinitions.classes,
-            meta=self._meta, acknowledge=self.intake.acknowledge, growth=self.growth, incidents=incidents,
-            inside=inside, wake=wake, lend=checkpoint)  # fmt: skip
-        self.wakeups = Wakeups(
-            engine, self.intake, time=time, turns=self.turns, calls=self.calls, sinks=self.outlets,
-            buffers=self.holders, checkpointer=self.checkpointer, incidents=incidents, lifecycle=self.lifecycle,
-            trouble=lambda: self.trouble)  # fmt: skip
-        self.unloaded = Unloaded(engine, store, self.turns, incidents=incidents, strict=strict)
-        self.interpreters = Interpreters(
-            engine, store, self.turns, late=self.late, unloaded=self.unloaded, incidents=incidents,
-            warnings=self.warnings, reports=self.reporter, store_now=self._store_now)  # fmt: skip
+        self._assemble_turns(buffer_events_max)
+        self._assemble_reports()
+        self._assemble_rest(Cadence(checkpoint_interval_s, checkpoint_events, full_every), checkpoint)
         self.lifecycle.workers += [self.journal_worker, self.checkpointer.worker]
         most = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
         self.round_turns, self.round_events = most, max(256, 2 * batch_events_max)
         self.passes_over: group_commit.PassesOver = ""  # which turns behind the checkpoint, for a repair
+
+    def _assemble_turns(self, buffer_events_max: int) -> None:
+        engine, store, incidents = self.engine, self.store, self.incidents
+        self.turns = TurnExecutor(
+            engine, now=self._now, lifecycle=self.lifecycle, inside=self.inside, standstill=self.standstill,
+            calls=self.calls, streams=self.streams, journal=store.journal, worker=self.journal_worker,
+            delivery=self.delivery, told=self._to_tell)  # fmt: skip
+        self.definitions = SourceDefinitions(
+            self.intake, self.warnings, incidents, strict=self.strict, repair=or_repair_it(store), inside=self.inside,
+            close_group=self.turns.close_group, checkpoint=lambda: self.checkpointer.now(full=False))  # fmt: skip
+        self.declared: Declared = {}
+        self.outlets = Outlets(
+            engine, store, sources=self.intake.sources, declared=self.declared, streams=self.streams,
+            holders=self.holders, incidents=incidents, delivery=self.delivery,
+            buffer_events_max=buffer_events_max, change=self.inside.change, wake=self.wake,
+            checkpoint=lambda: self.checkpointer.now(full=False))  # fmt: skip
+
+    def _assemble_reports(self) -> None:
+        engine, store, incidents = self.engine, self.store, self.incidents
+        self.reporter = Reporter(
+            engine, store, incidents=incidents, intake=self.intake, streams=self.streams, time=self.time,
+            calls=self.calls, worker=self.journal_worker, lifecycle=self.lifecycle, warnings=self.warnings,
+            turns=self.turns, sinks=self.outlets, trouble=lambda: self.trouble or self.holders.trouble,
+            checkpoints=lambda: self.checkpointer, late=lambda: self.late.tell())  # fmt: skip
+        self.guard = Guard(self)
+        self.redefinitions = Redefinitions(
+            engine, self.definitions, inside=self.inside, incidents=incidents, checkpoints=lambda: self.checkpointer
+        )
+        self.late = LateReaders(
+            engine, self.intake, self.turns, store=store, incidents=incidents, reports=self.reporter
+        )
+
+    def _assemble_rest(self, cadence: Cadence, lend: Lend | None) -> None:
+        engine, store, incidents = self.engine, self.store, self.incidents
+        self.checkpointer = Checkpointer(
+            engine, store, cadence, turns=self.turns,
+            streams=self.streams, sinks=self.outlets, reports=self.reporter, classes=self.redefinitions.classes,
+            meta=self._meta, acknowledge=self.intake.acknowledge, growth=self.growth, incidents=incidents,
+            inside=self.inside, wake=self.wake, lend=lend)  # fmt: skip
+        self.wakeups = Wakeups(
+            engine, self.intake, time=self.time, turns=self.turns, calls=self.calls, sinks=self.outlets,
+            buffers=self.holders, checkpointer=self.checkpointer, incidents=incidents, lifecycle=self.lifecycle,
+            trouble=lambda: self.trouble)  # fmt: skip
+        self.unloaded = Unloaded(engine, store, self.turns, incidents=incidents, strict=self.strict)
+        self.interpreters = Interpreters(
+            engine, store, self.turns, late=self.late, unloaded=self.unloaded, incidents=incidents,
+            warnings=self.warnings, reports=self.reporter, store_now=self._store_now)  # fmt: skip
+        self.creation = Creation(
+            engine, self.intake, store, self.declared, strict=self.strict, now=self._now,
+            interpreters=self.interpreters, soon=self.checkpointer.soon, settle=self.redefinitions.settle,
+            look_at=self.reporter.look_at_query)  # fmt: skip
+        self.restarts = Restarts(engine, self.turns, inside=self.inside, late=self.late, creation=self.creation)
 
     # -- declaring
 
@@ -248,19 +265,12 @@ class QueryEvaluator(Looking):
         """Host many queries, or none if one is refused; durable as with `create`. Far cheaper than one by one."""
         with self.inside.change("create_many"), self.working, self.inside, no_collections():
             how = How(policy=policy, limits=limits, clock=clock)
-            (create_now if self.started else declare)(self, queries, how)
-            follow(self)
+            (self.creation.create_now if self.started else self.creation.declare)(queries, how)
+            self.restarts.follow()
         if self.started:
             with self.lock, self.guard, self.working:
                 self.redefinitions.classes.look()
             self.flush()
-
-    def _create(self, turn: Create) -> None:
-        there = self.engine.standing.get(turn.name)
-        if there is None or not is_same(self.engine, there, turn) or is_mended(there, turn):
-            self.interpreters.created(turn)
-        else:
-            self.interpreters.unchanged(there, turn)
 
     def dispose(self, name: str) -> None:
         """End the query *name* and forget its state; its stream ends with `QueryDisposed` and stays readable.
@@ -275,7 +285,8 @@ class QueryEvaluator(Looking):
 
     def restart(self, query: str, *more: str) -> None:
         """Run queries again, all or none, also failed ones: without state, under the ids that follow, durably."""
-        restart(self, [query, *more])
+        self.restarts.restart([query, *more])
+        self.flush()
 
     # -- running
 
@@ -290,7 +301,7 @@ class QueryEvaluator(Looking):
             self.lifecycle.started = True
             try:
                 self.recovery = recover(self)
-                begin_declared(self)
+                self.restarts.begin_declared()
                 self.outlets.open()
                 self.reporter.begin()
                 self.checkpointer.begin()
@@ -312,7 +323,7 @@ class QueryEvaluator(Looking):
                 if self.standstill.since is not None:
                     self.turns.resume()
                 with self.inside:
-                    moved = self._take_some() or follow_late(self) or moved
+                    moved = self._take_some() or self.restarts.follow_late() or moved
             else:
                 self.standstill.begin()
             self.turns.publish()

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hosting.engine.turns import Dispose
-from hosting.evaluator.creating import create_declared
 from reliable_rx.errors import SourceFailed
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def rewind(evaluator: QueryEvaluator, positions: Mapping[tuple[str, str], int]) 
             evaluator.engine.failures.pop(source, None)
         for appeared in evaluator.intake.appeared():  # what has come behind an end that is none any more
             evaluator.turns.take(appeared)
-        create_declared(evaluator, but=())
+        evaluator.creation.create_declared(but=())
         evaluator.checkpoint(full=True)
 
 

@@ -23,10 +23,9 @@ from hosting.engine import unloadable
 from hosting.engine.snapshot import load
 from hosting.engine.turns import Appear, Create, Output, Turn
 from hosting.evaluator import group_commit as journaling
-from hosting.evaluator.creating import declare_again
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.late_ends import LateEnds
-from hosting.evaluator.undeclared import check_stored_names, tell_undeclared
+from hosting.evaluator.undeclared import check_stored_names, tell_undeclared, undeclared
 from hosting.evaluator.unloaded import fill
 from hosting.repair import lost
 from hosting.reports.partition_store import RESTORE_GROUP
@@ -61,7 +60,7 @@ def read_by_queries(evaluator: QueryEvaluator) -> set[str]:
 
 def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     began = wall.perf_counter()
-    declare_again(evaluator)
+    evaluator.creation.declare_again()
     recovered = newest(evaluator)
     meta: dict[str, Any] = {"positions": {}, "ended": set(), "holders": {}, "sinks": {}}
     generation = turn = 0
@@ -71,16 +70,8 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
         meta = decode(recovered.meta)
         generation, turn, fallbacks = recovered.generation, recovered.turn, recovered.fallbacks
         load_checkpoint(evaluator, recovered, meta)
-    for name, stream in evaluator.streams.items():
-        stream.recovered(evaluator.store, evaluator.engine.emitted(name))
     evaluator.warnings.extend(fallbacks)
-    with or_repair(evaluator):
-        evaluator.outlets.hold(meta["holders"], meta["sinks"])
-    evaluator.definitions.recovered(meta)
-    with or_repair(evaluator, begins=True):
-        evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake, evaluator.engine.end_of)
-    evaluator.engine.awaited = evaluator.intake.awaited(meta["positions"])
-    evaluator.warnings.extend(renamed_sources(evaluator.intake, meta["positions"], read=read_by_queries(evaluator)))
+    open_edges(evaluator, meta)
     journal = evaluator.store.journal
     if journal.last_turn < turn:
         (journal.give_up if evaluator.passes_over else journal.truncate)(turn)
@@ -88,6 +79,25 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     if journal.last_turn > turn:
         before_replay(evaluator)
     turns, events = replay_all(evaluator, turn)
+    go_live(evaluator, meta, events)
+    return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
+
+
+def open_edges(evaluator: QueryEvaluator, meta: dict[str, Any]) -> None:
+    """Have streams, sinks and sources stand where the checkpoint has them."""
+    for name, stream in evaluator.streams.items():
+        stream.recovered(evaluator.store, evaluator.engine.emitted(name))
+    with or_repair(evaluator):
+        evaluator.outlets.hold(meta["holders"], meta["sinks"])
+    evaluator.definitions.recovered(meta)
+    with or_repair(evaluator, begins=True):
+        evaluator.intake.open(meta["positions"], meta["ended"], evaluator.wake, evaluator.engine.end_of)
+    evaluator.engine.awaited = evaluator.intake.awaited(meta["positions"])
+    evaluator.warnings.extend(renamed_sources(evaluator.intake, meta["positions"], read=read_by_queries(evaluator)))
+
+
+def go_live(evaluator: QueryEvaluator, meta: dict[str, Any], events: int) -> None:
+    """Behind a replay of so many *events*: settle what it has left open, and take in what has appeared since."""
     undecided = evaluator.engine.awaited - evaluator.intake.awaited(evaluator.intake.positions())
     evaluator.engine.awaited |= evaluator.intake.appearing()
     for source in evaluator.intake.sources:
@@ -100,7 +110,7 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.growth.begin(meta.get("extents", {}), evaluator.intake.partitions.values())
     evaluator.streams.retired.recovered(evaluator.engine)
     evaluator.interpreters.settle()
-    tell_undeclared(evaluator)
+    tell_undeclared(undeclared(evaluator.engine.standing, evaluator.declared), evaluator.store)
     if evaluator.unloaded.settle():
         evaluator.checkpointer.since_full = None  # the rows that could not be read are in the chain until then
     evaluator.outlets.had = had_by(evaluator.engine, evaluator.intake)
@@ -109,7 +119,6 @@ def _recover(evaluator: QueryEvaluator) -> RecoveryFigures:
     evaluator.warnings.extend(renamed_partitions(evaluator.intake, meta.get("told_gone", ())))
     for appeared in evaluator.intake.appeared():
         evaluator.turns.take(appeared)
-    return RecoveryFigures(generation, turns, events, wall.perf_counter() - began, fallbacks)
 
 
 def load_checkpoint(evaluator: QueryEvaluator, recovered: Recovered, meta: dict[str, Any]) -> None:
@@ -189,7 +198,8 @@ def replay_all(evaluator: QueryEvaluator, after_turn: int) -> tuple[int, int]:
             turns, events = replay(evaluator, after_turn, upto)
     if evaluator.passes_over:
         evaluator.warnings.extend(lost.pass_over(evaluator, after_turn + turns))
-    check_stored_names(evaluator)  # not sooner: one of these turns may have freed a name
+    if evaluator.declared or evaluator.outlets.are_told:  # not sooner: one of these turns may have freed a name
+        check_stored_names(evaluator.engine, evaluator.intake, evaluator.declared, evaluator.store)
     return turns, events
 
 

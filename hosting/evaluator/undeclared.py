@@ -11,25 +11,21 @@ Their names stay taken: who reads a name would have both, the query and the sour
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
 
+from checkpoint.store import StoreReader
+from hosting.edges.ingress import Intake
+from hosting.engine.engine import QueryEngine
 from hosting.reports.store_commands import command_on
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.names import query_of
 
-if TYPE_CHECKING:
-    from checkpoint.store import StoreReader
-    from hosting.evaluator.evaluator import QueryEvaluator
-
 SHOWN_MAX = 10
 
 
-def undeclared(evaluator: QueryEvaluator) -> list[str]:
-    """Return the queries that the store has and the app does not declare, if it declares any."""
-    if not evaluator.declared:
-        return []
-    return [name for name in evaluator.queries() if name not in evaluator.declared and query_of(name) == name]
+def undeclared(queries: Iterable[str], declared: Collection[str]) -> list[str]:
+    """Return which of the *queries* that a store has the app does not declare, if it declares any."""
+    return [name for name in queries if name not in declared and query_of(name) == name] if declared else []
 
 
 def told(names: list[str], store: StoreReader) -> str:
@@ -48,23 +44,17 @@ def told_to_dispose(names: list[str], store: StoreReader) -> str:
     return "evaluator.dispose(name)" + (f", or `{dispose}` on the stopped store" if dispose else "")
 
 
-def tell_undeclared(evaluator: QueryEvaluator) -> None:
+def tell_undeclared(names: list[str], store: StoreReader) -> None:
     """Say at the start which queries go on undeclared."""
-    names = undeclared(evaluator)
     if names:
-        logging.getLogger("reliable_rx").info(told(names, evaluator.store))
+        logging.getLogger("reliable_rx").info(told(names, store))
 
 
-def check_stored_names(evaluator: QueryEvaluator) -> None:
-    """*Raises* `CheckpointRefused` if a source has the name of a stored query, or a query that of a source of before.
-
-    Commands that take turns without the queries of their app may be there to free such a name.
-    """
-    if not (evaluator.declared or evaluator.outlets.are_told):
-        return
-    for name in evaluator.intake.sources:
-        if name in evaluator.engine.standing or name in evaluator.engine.suspended:
-            way = told_to_dispose([name], evaluator.store)
+def check_stored_names(engine: QueryEngine, intake: Intake, declared: Iterable[str], store: StoreReader) -> None:
+    """*Raises* `CheckpointRefused` if a source has the name of a stored query, or a query that of a former source."""
+    for name in intake.sources:
+        if name in engine.standing or name in engine.suspended:
+            way = told_to_dispose([name], store)
             raise CheckpointRefused(
                 f"source {name!r}: the name {name!r} is taken by a stored query that is not declared any more and goes "
                 f"on, and who reads it would have both: dispose of it, which ends it for those that read it ({way}), "
@@ -72,12 +62,11 @@ def check_stored_names(evaluator: QueryEvaluator) -> None:
                 what="query",
                 where=name,
             )
-    check_never_read(evaluator, evaluator.declared)
+    check_never_read(engine, intake, declared)
 
 
-def check_never_read(evaluator: QueryEvaluator, queries: Iterable[str]) -> None:
+def check_never_read(engine: QueryEngine, intake: Intake, queries: Iterable[str]) -> None:
     """*Raises* `CheckpointRefused` if one of *queries*, not stored yet, has the name of a source that was read."""
-    engine, intake = evaluator.engine, evaluator.intake
     read = {source for (source, _), at in intake.absent.items() if at} | {source for source, _ in intake.absent_ended}
     for name in queries if read else ():
         if name in read and name not in engine.standing and name not in engine.suspended:

@@ -109,13 +109,8 @@ class Reporter:
         self._earlier: list[dict[str, Any]] = []
         self._look_at = 0.0
         observed = Observed(
-            turns=lambda: engine.number,
-            journal=store.journal,
-            writes=worker,
-            attempt=lambda: checkpoints().attempt,
-            calls=calls,
-            troubles=intake.troubles,
-        )
+            turns=lambda: engine.number, journal=store.journal, writes=worker, calls=calls, troubles=intake.troubles,
+            attempt=lambda: checkpoints().attempt)  # fmt: skip
         self._lasting = LastingTroubles(observed, self.incidents)
         self.status = LiveStatus(
             engine, store, hosted=worker.threaded, incidents=incidents, turns=turns, streams=streams, told=self,

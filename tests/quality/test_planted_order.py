@@ -19,8 +19,7 @@ import test_random_apps
 import test_source_numbering
 from planted_checks import Plants
 
-import hosting.evaluator.evaluator
-import hosting.evaluator.restarting
+from hosting import QueryEvaluator
 from hosting.engine.dispatch import Delivery
 from hosting.evaluator.late_readers import LateReaders
 from hosting.sources import files
@@ -110,13 +109,13 @@ def what_is_new_for_who_begins_alone(patch: pytest.MonkeyPatch) -> None:
 
 @planted("several")
 def one_group_of_turns_for_each_restart(patch: pytest.MonkeyPatch) -> None:
-    restart = hosting.evaluator.restarting.restart
+    restart = QueryEvaluator.restart
 
-    def one_by_one(evaluator: Any, names: Any) -> None:
+    def one_by_one(self: QueryEvaluator, *names: str) -> None:
         for name in names:
-            restart(evaluator, [name])
+            restart(self, name)
 
-    patch.setattr(hosting.evaluator.evaluator, "restart", one_by_one)
+    patch.setattr(QueryEvaluator, "restart", one_by_one)
 
 
 @planted("grown")
