@@ -19,7 +19,6 @@ from checkpoint.format.codec import digest, encode
 from checkpoint.format.met_classes import MetClasses
 from hosting import ListSource, QueryEvaluator
 from hosting.evaluator import class_versions
-from hosting.evaluator.class_versions import ClassVersions
 from reliable_rx.errors import NondeterminismDetected, ReliableRxError, StoreUnavailable
 
 MODULE = "cells_of_test_edited_classes"
@@ -298,8 +297,7 @@ def test_a_class_is_met_where_a_value_is_stored_or_digested(take: Any, module: A
     load(module, ORDERS)
     take([{"k": (module.Order(1),)}])
     for _ in range(2):
-        evaluator = QueryEvaluator(MemoryStore(), background=False)
-        versions = ClassVersions(evaluator)
+        versions = QueryEvaluator(MemoryStore(), background=False).redefinitions.classes
         assert f"{MODULE}:Order" in versions.to_tell()
         assert versions.to_tell() == {} and versions.changed() == []
         load(module, ORDERS.replace(*EDITS["a method"]))
@@ -315,7 +313,7 @@ def test_a_class_is_read_once_for_all_stores_of_a_process(module: Any, monkeypat
     read, digested = list[Any](), class_versions.class_digest
     monkeypatch.setattr(class_versions, "class_digest", lambda kind: read.append(kind) or digested(kind))
     for _ in range(3):
-        versions = ClassVersions(QueryEvaluator(MemoryStore(), background=False))
+        versions = QueryEvaluator(MemoryStore(), background=False).redefinitions.classes
         assert f"{MODULE}:Order" in versions.to_tell()
         assert versions.changed() == []
     assert [each for each in read if each is module.Order] == [module.Order]

@@ -22,6 +22,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint.format.by_value import encode_query
 from checkpoint.format.codec import decode
+from reliable_rx.functions.imports import imported
 from reliable_rx.functions.reach import is_constant
 from reliable_rx.query.identity import REACHES
 
@@ -243,6 +244,22 @@ def test_the_order_of_a_set_is_no_edit(one: list[Any], same: list[Any]) -> None:
         return rx.source("n").map(lambda n: n in found).content_hash
 
     assert identity(frozenset(one)) == identity(frozenset(same)) != identity(frozenset([*one, 99]))
+
+
+def test_a_module_that_is_not_there_hides_none_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that tries one module and takes another reaches the one that there is."""
+    (tmp_path / "helper_that_is_there.py").write_text("RATE = 2")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def body(n: int) -> Any:
+        try:
+            import helper_that_is_not_there as helper
+        except ImportError:
+            import helper_that_is_there as helper
+        return n * helper.RATE
+
+    assert [each.__name__ for each in imported(body)] == ["helper_that_is_there"]
+    sys.modules.pop("helper_that_is_there", None)
 
 
 class Rights(enum.Flag):
