@@ -266,7 +266,7 @@ class Cells(Notebook):
         super().__init__(patch, "class")
 
     def create(self) -> None:
-        self.evaluator.strict = self.strict
+        self.evaluator.creation._strict = self.strict
         cells = vars(self.main)
         if self.clock is None:
             self.evaluator.create_many({name: cells[name] for name in ("stateless", "q")})
