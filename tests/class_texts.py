@@ -223,6 +223,40 @@ TEXTS: Mapping[str, tuple[str, str]] = {
     "weakly": ("class C:\n    __slots__ = ('a', '__weakref__')\n    def __init__(self): self.a = 1", "C()"),
     "slots below a dict": ("class B:" + INIT + "\nclass C(B):\n    __slots__ = ('c',)", "with_(C(), c=3)"),
     "a dict below slots": ("class B:\n    __slots__ = ('c',)\nclass C(B):" + INIT, "with_(C(), c=3)"),
+    "a property of the base, a cache here": (
+        "class B:\n    @property\n    def a(self): return self._a\n"
+        "class C(B):\n    @functools.cached_property\n    def a(self): return 4",
+        "(lambda made: (made.a, made)[1])(C())",
+    ),
+    "a property of the base, an attribute here": (
+        "class B(abc.ABC):\n    @property\n    @abc.abstractmethod\n    def a(self): return self._a\n"
+        "class C(B):\n    a = None\n    def __init__(self): self.a = 1",
+        "C()",
+    ),
+    "a property over its dict": (
+        "class C:\n    def __init__(self, **all): self.__dict__.update(all)\n    @property\n"
+        "    def a(self):\n        self._a = getattr(self, '_a', None) or self.__dict__['a'] + 1\n"
+        "        return self._a",
+        "C(a=1)",
+    ),
+    "a property and its helper": (
+        "class C:\n    def _a(self): return 4\n    @property\n"
+        "    def a(self): return self.__dict__.setdefault('a', self._a())",
+        "(lambda made: (made.a, made)[1])(C())",
+    ),
+    "a config in the class": (
+        "class A(dict): __getattr__ = dict.__getitem__\nclass C:\n    options = A(x=1)" + INIT,
+        "C()",
+    ),
+    "a dataclass with a config": (
+        "class A(dict): __getattr__ = dict.__getitem__\n"
+        "@dataclass\nclass C:\n    a: int = 1\n    o: ClassVar[A] = A(x=1)",
+        "C()",
+    ),
+    "a dataclass over a property": (
+        "class B:\n    @property\n    def a(self): return self._a\n@dataclass\nclass C(B):\n    a: int = 4",
+        "C(2)",
+    ),
     # on Python's own
     "row": (
         "class C(tuple):\n    __slots__ = ()\n    def __getattr__(self, name): return self[{'a': 0}[name]]",

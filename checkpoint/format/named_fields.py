@@ -15,38 +15,29 @@ import copyreg
 import dataclasses
 import sys
 import sysconfig
-from collections import namedtuple
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable
 from copyreg import __newobj__  # type: ignore[attr-defined]
 from enum import Enum
-from functools import lru_cache, partial
+from functools import partial
 from operator import attrgetter
-from types import GetSetDescriptorType, MemberDescriptorType
-from typing import Any, NamedTuple
+from typing import Any
 
-from checkpoint.format.mentioned import check_not_hidden, mentioned, privates
-from checkpoint.format.named_members import RENAMED, FieldsDiffer, member_reducer
-from reliable_rx.class_of import is_python_class, module_of, name_of, qualname_of
+from checkpoint.format.by_name import attributes_in, fill_by_name
+from checkpoint.format.class_fields import come_to, fields_of, is_named_tuple, renamed
+from checkpoint.format.class_shape import built_on, check_built_on, has_only_a_dict, is_usual, slots_of
+from checkpoint.format.named_members import FieldsDiffer, member_reducer
+from reliable_rx.class_of import module_of, name_of, qualname_of
 from reliable_rx.functions.imports import INSTALLED
 
 STDLIB = sysconfig.get_path("stdlib")
-_NAMED = namedtuple("_NAMED", "a")
 _OPEN = dataclasses.make_dataclass("_OPEN", ["a"])
 _SLOTS = dataclasses.make_dataclass("_SLOTS", ["a"], slots=True, frozen=True)
-
-
-class Fields(NamedTuple):
-    """The fields of a class as it is now: their names, and what a value that lacks one is given."""
-
-    names: tuple[str, ...]
-    defaults: dict[str, Callable[[], Any]]
-    fills_itself: bool = False
-    """Whether the class has a `__setstate__` of its own: it is given what pickle would give it."""
 
 
 def reducer_of(kind: Any) -> Callable[[Any], Any] | None:
     """Return how values of *kind* are taken apart by the names of their fields; None: as pickle does it.
 
+    >>> from typing import NamedTuple
     >>> class Trade(NamedTuple):
     ...     price: float
     ...     qty: int
@@ -63,12 +54,10 @@ def reducer_of(kind: Any) -> Callable[[Any], Any] | None:
     if is_named_tuple(kind):
         return _open_tuple if kind.__dictoffset__ else _named_tuple
     names = tuple(each.name for each in dataclasses.fields(kind)) if hasattr(kind, "__dataclass_fields__") else ()
-    if not names or not is_usual(kind, "__getnewargs__", _OPEN) or hasattr(kind, "__getnewargs_ex__"):
+    if not names or built_on(kind) or not is_usual(kind, "__getnewargs__", _OPEN) or hasattr(kind, "__getnewargs_ex__"):
         return None
     if is_usual(kind, "__getstate__", _SLOTS) and is_usual(kind, "__setstate__", _SLOTS):
         values = _values_of(names)
-        if issubclass(kind, (list, dict)):
-            return lambda value: _with_items(value, (names, values(value)))
         return lambda value: (__newobj__, (kind,), (names, values(value)), None, None, set_fields)
     if is_usual(kind, "__getstate__", _OPEN) and is_usual(kind, "__setstate__", _OPEN):
         return partial(_opened, names)
@@ -86,22 +75,6 @@ def _is_pythons(kind: Any) -> bool:
     )
 
 
-def is_named_tuple(kind: Any) -> bool:
-    return (
-        issubclass(kind, tuple)
-        and type(getattr(kind, "_fields", None)) is tuple
-        and is_usual(kind, "__getnewargs__", _NAMED)
-        and not hasattr(kind, "__getnewargs_ex__")
-        and is_usual(kind, "__getstate__", object)
-    )
-
-
-def is_usual(kind: type, name: str, usual: type) -> bool:
-    """Whether the method *name* of *kind* is that which the standard library has written."""
-    found, ours = getattr(kind, name, None), getattr(usual, name, None)
-    return found is ours or getattr(found, "__code__", None) is getattr(ours, "__code__", object)
-
-
 def _values_of(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     if len(names) == 1:
         return lambda value: (getattr(value, names[0]),)
@@ -116,12 +89,6 @@ def _named_tuple(value: Any) -> Any:
 def _open_tuple(value: Any) -> Any:
     """Return the same for one that has a dict beside its fields."""
     return *_named_tuple(value), value.__dict__ or None
-
-
-def _with_items(value: Any, state: Any) -> Any:
-    """Return what pickle makes of a *value* that is a list or a dict as well, with *state* in place of its fields."""
-    made, arguments, _, items, entries = (*value.__reduce_ex__(5), None, None)[:5]
-    return made, arguments, state, items, entries, set_fields
 
 
 def _opened(names: tuple[str, ...], value: Any) -> Any:
@@ -162,24 +129,14 @@ def set_fields(value: Any, state: tuple[tuple[str, ...], tuple[Any, ...]]) -> No
     names, values = state
     kind: Any = type(value)
     known = fields_of(kind)
-    if known.fills_itself:
-        value.__setstate__([*values])
-        return
-    if not known.names:
-        check_built_on(kind, "")
-    if known.names == names:
+    if known.names == names and not known.fills_itself:
         for name, each in zip(names, values, strict=True):
             object.__setattr__(value, name, each)
-        return
-    names = renamed(kind, names)
-    found = dict(zip(names, values, strict=True)) | come_to(kind, names, names, known)
-    check_not_hidden(kind, found)
-    if not known.names:
-        put(value, found)
-        return
-    used = mentioned(kind).intersection(names) if kind.__dictoffset__ else ()
-    for name in (*known.names, *used):
-        object.__setattr__(value, name, found[name])
+    elif known.fills_itself:
+        value.__setstate__([*values])
+    else:
+        check_built_on(kind, "")
+        fill_by_name(value, dict(zip(names, values, strict=True)), fields=names)
 
 
 def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
@@ -189,203 +146,26 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
     known = fields_of(kind)
     if known.fills_itself:
         value.__setstate__(stored)
-        return
-    if known.names == names and type(stored) is dict and has_only_a_dict(kind):
+    elif known.names != names:
+        check_built_on(kind, "")
+        fill_by_name(value, attributes_in(stored), fields=names)
+    elif type(stored) is dict and has_only_a_dict(kind):
         space = value.__dict__
         for name, each in stored.items():  # one by one: so the names stay shared with those of other objects
             space[name] = each
-        return
-    attributes = attributes_in(stored)
-    if not known.names:
-        check_built_on(kind, "")
-        attributes = dict(zip(renamed(kind, tuple(attributes)), attributes.values(), strict=True))
-        check_not_hidden(kind, attributes)
-    elif known.names != names:
-        now = dict(zip(names, renamed(kind, names), strict=True))
-        beside = {name: it for name, it in attributes.items() if name not in now}  # it may be a field by now
-        beside = dict(zip(renamed(kind, tuple(beside)), beside.values(), strict=True))
-        attributes = beside | {new: attributes[name] for name, new in now.items() if name in attributes}
-        names = tuple(now.values())
-        come = [each for each in known.names if each not in names]
-        kept = [name for each in come for name in privates(kind, each) & beside.keys() - mentioned(kind)]
-        attributes |= come_to(kind, (*names, *kept), attributes, known)
-        for name in set(names) - {*known.names} - mentioned(kind):
-            attributes.pop(name, None)
-        check_not_hidden(kind, attributes)
-    put(value, attributes)
+    else:
+        _set_each(value, attributes_in(stored))
 
 
-def attributes_in(stored: Any) -> dict[str, Any]:
-    """Return what lay in the dict of an object, and in its slots, out of the state that pickle has of it."""
-    parts = stored if type(stored) is tuple else (stored,)
-    return {name: value for part in parts if isinstance(part, Mapping) for name, value in part.items()}
-
-
-def put(value: Any, attributes: Mapping[str, Any]) -> None:
-    """Give *value* attributes, each in a slot or in its dict, as its class has a place for it."""
+def _set_each(value: Any, attributes: dict[str, Any]) -> None:
+    """Give *value* the attributes of one that had the same fields, in slots or in a dict."""
     kind: Any = type(value)
-    slots = slots_of(kind)
-    space: dict[str, Any] | None = value.__dict__ if kind.__dictoffset__ else None  # its `__getattr__` is not asked
+    slots, space = slots_of(kind), value.__dict__ if kind.__dictoffset__ else None
+    if space is None and not slots.issuperset(attributes):
+        fill_by_name(value, attributes, fields=tuple(attributes))
+        return
     for name, each in attributes.items():
         if name in slots:
             object.__setattr__(value, name, each)
         elif space is not None:
             space[name] = each
-        else:
-            raise FieldsDiffer(
-                f"stored values of {name_of(kind)} have an attribute {name!r}, for which the class has no place: add "
-                f"it to its slots, or make the class what it was"
-            )
-
-
-@lru_cache(maxsize=1000)
-def has_only_a_dict(kind: Any) -> bool:
-    """Whether the attributes of objects of *kind* lie in a dict, which is the one that Python gives them."""
-    own = (vars(each).get("__dict__") for each in type.mro(kind))
-    is_pythons = all(each is None or type(each) is GetSetDescriptorType for each in own)
-    return is_pythons and bool(kind.__dictoffset__) and not slots_of(kind)
-
-
-@lru_cache(maxsize=1000)
-def slots_of(kind: Any) -> frozenset[str]:
-    """Return the names of the attributes that have a slot, as a class that is written in Python has it."""
-    spaces = [vars(each) for each in type.mro(kind) if is_python_class(each)]
-    return frozenset(name for space in spaces for name, it in space.items() if type(it) is MemberDescriptorType)
-
-
-def renamed(kind: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what fields that were stored under *names* are called now, as *kind* says itself.
-
-    >>> class Trade(NamedTuple):
-    ...     price: float
-    ...     quantity: int
-    ...     __renamed_fields__ = {"qty": "quantity"}
-    >>> named(Trade, ("qty", "price"), (3, 9.5))
-    Trade(price=9.5, quantity=3)
-    """
-    said = _said(kind)
-    if not said:
-        return names
-    known, pairs = fields_of(kind).names, {pair for each in said for pair in each.items() if pair[0] in names}
-    for each in said:
-        if again := sorted(set(map(str, each.values())) & set(map(str, each))):
-            raise _said_twice(kind, each, again[0])
-    while stored := {pair for pair in pairs if pair[1] in names and pair[1] not in dict(pairs)}:
-        pairs -= stored  # it is called so already: the old name is another field's by now
-    now = dict(pairs)
-    found = tuple(now.get(name, name) for name in names)
-    unclear = any(new not in known and old in known for old, new in pairs) or len(now) < len(pairs)
-    if unclear or len(set(found)) < len(found) or _is_circular(now):
-        raise FieldsDiffer(
-            f"{name_of(kind)} says {', '.join(f'{RENAMED} = {dict(each)!r}' for each in said)}, and stored values of "
-            f"it have the fields {', '.join(names)}: which of them are meant cannot be told; take out what was said of "
-            f"earlier versions"
-        )
-    return found
-
-
-def _said_twice(kind: Any, said: Mapping[Any, Any], name: str) -> FieldsDiffer:
-    return FieldsDiffer(
-        f"{name_of(kind)} says {RENAMED} = {dict(said)!r}, by which {name!r} is an old name and a new one: say for "
-        f"each old name what the field is called today; where fields have exchanged names, call one of them otherwise"
-    )
-
-
-def _check_not_exchanged(kind: Any, names: tuple[str, ...]) -> None:
-    """*Raises* `FieldsDiffer` if *kind* says that its fields, called *names*, have those of each other.
-
-    Values from before and from behind have the same ones then, so that none tells whose they are.
-    """
-    for each in _said(kind):
-        now = {old: new for old, new in each.items() if old in names and old != new}
-        if _is_circular(now):
-            raise _said_twice(kind, each, min(map(str, now)))
-
-
-def _is_circular(now: dict[Any, Any]) -> bool:
-    """Whether names have been exchanged: values from before and from behind that have the same ones."""
-    ends = now
-    for _ in now:
-        ends = {old: now.get(new, new) for old, new in ends.items()}
-    return any(new in now for new in ends.values())
-
-
-def _said(kind: Any) -> list[Mapping[Any, Any]]:
-    """Return what a class and its bases say, each of its own fields."""
-    found = (vars(each).get(RENAMED) for each in type.mro(kind))
-    return [each for each in found if isinstance(each, Mapping) and each]
-
-
-def come_to(kind: Any, names: tuple[str, ...], found: Container[str], known: Fields) -> dict[str, Any]:
-    """Return the fields that *kind* has by now and a stored value has not: its class had *names*, and it had *found*.
-
-    *Raises* `FieldsDiffer` where it is not known what one is.
-    """
-    come = [name for name in known.names if name not in names and name not in found]
-    gone = [name for name in names if name not in known.names and name in found]
-    bare = [name for name in come if name not in known.defaults]
-    if gone and come:
-        old, new = gone[0], come[0]
-        raise FieldsDiffer(
-            f"stored values of {name_of(kind)} have a field {old!r} and no {new!r}, which looks renamed: call it "
-            f"{old!r} again, or have the class say {RENAMED} = {{{old!r}: {new!r}}}; if it is another field, take the "
-            f"old one away first, and add the new one behind another stop"
-        )
-    if bare:
-        raise FieldsDiffer(
-            f"stored values of {name_of(kind)} have no field {bare[0]!r}: give it a default, or take it back"
-        )
-    return {name: known.defaults[name]() for name in come}
-
-
-@lru_cache(maxsize=1000)
-def fields_of(kind: Any) -> Fields:
-    """Return the fields of a named tuple or a dataclass; none of another class, which takes what comes.
-
-    *Raises* `FieldsDiffer` if it says that they have exchanged their names.
-    """
-    if issubclass(kind, tuple):
-        if not is_named_tuple(kind) or not hasattr(kind, "_field_defaults"):  # one that was written by hand
-            return Fields((), {})
-        named: Any = kind
-        _check_not_exchanged(kind, named._fields)
-        return Fields(named._fields, {name: _always(each) for name, each in named._field_defaults.items()})
-    own = getattr(kind, "__setstate__", None)
-    fills_itself = own is not None and getattr(own, "__module__", None) != "dataclasses"
-    if not dataclasses.is_dataclass(kind):
-        return Fields((), {}, fills_itself)
-    made = {
-        each.name: _always(each.default) if each.default_factory is dataclasses.MISSING else each.default_factory
-        for each in dataclasses.fields(kind)
-        if each.default is not dataclasses.MISSING or each.default_factory is not dataclasses.MISSING
-    }
-    names = tuple(each.name for each in dataclasses.fields(kind))
-    _check_not_exchanged(kind, names)
-    return Fields(names, made, fills_itself)
-
-
-@lru_cache(maxsize=1000)
-def built_on(kind: Any) -> str:
-    """Name the builtin class that decides what objects of *kind* are; nothing for a plain `object`.
-
-    >>> class Row(dict): ...
-    >>> built_on(Row), built_on(Exception), built_on(object)
-    ('dict', 'Exception', '')
-    """
-    found = next(each for each in type.mro(kind) if not is_python_class(each))
-    return "" if found is object else qualname_of(found)
-
-
-def check_built_on(kind: Any, base: str) -> None:
-    """*Raises* `FieldsDiffer` if *kind* is built on something else than *base* today."""
-    now = built_on(kind)
-    if now != base:
-        was, today = (f"built on {each}" if each else "plain objects" for each in (base, now))
-        raise FieldsDiffer(
-            f"stored values of {name_of(kind)} are {was}, and it is {today.replace('objects', 'object')} today, so "
-            f"that they do not fit: make it what it was, or call the new one otherwise"
-        )
-
-
-def _always(value: Any) -> Callable[[], Any]:
-    return lambda: value

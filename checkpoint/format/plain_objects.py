@@ -15,29 +15,27 @@ other: those whose dict is themselves, those that leave a field out of their sta
 from __future__ import annotations
 
 import copyreg
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copyreg import __newobj__  # type: ignore[attr-defined]
 from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from checkpoint.format.mentioned import check_not_hidden, hidden_by, mentioned
-from checkpoint.format.named_fields import (
-    attributes_in,
-    built_on,
+from checkpoint.format.by_name import attributes_in, fill_by_name
+from checkpoint.format.class_fields import is_named_tuple, said_by
+from checkpoint.format.class_shape import (
+    BY_LIST,
+    PLAIN,
+    Shape,
     check_built_on,
-    come_to,
-    fields_of,
     has_only_a_dict,
-    is_named_tuple,
+    has_own_setstate,
     is_usual,
-    put,
-    reducer_of,
-    renamed,
-    slots_of,
+    set_as_pickle,
+    shape_of,
 )
-from checkpoint.format.named_members import RENAMED, FieldsDiffer
+from checkpoint.format.named_fields import reducer_of
+from checkpoint.format.named_members import FieldsDiffer
 from reliable_rx.class_of import is_a, name_of
 from reliable_rx.functions.reach import is_own
 
@@ -48,43 +46,6 @@ def reducer_for(kind: Any) -> Callable[[Any], Any] | None:
     """Return how values of *kind* are taken apart, by fields or by attributes; None: as pickle does it."""
     found = reducer_of(kind)
     return attributes_reducer(kind) if found is None else found
-
-
-class Shape(NamedTuple):
-    """What decides how the objects of a class are taken apart, and filled: the same for a class that is not edited."""
-
-    base: str = ""
-    """The builtin class on which it is built, or nothing."""
-    fields: tuple[str, ...] = ()
-    """Those of a dataclass."""
-    slots: tuple[str, ...] = ()
-    has_dict: bool = True
-    says: tuple[str, ...] = ()
-    """Which of `STATE` it has written itself, and under `BY_LIST` which of them `dataclasses` have written."""
-
-
-STATE = ("__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
-BY_LIST = "dataclasses."
-"""A dataclass that is frozen and has slots has the list of its fields for its state."""
-PLAIN = Shape()
-
-
-@lru_cache(maxsize=1000)
-def shape_of(kind: Any) -> Shape:
-    """Return the shape of a class as it is now.
-
-    >>> class Row(dict):
-    ...     __slots__ = ("at",)
-    >>> shape_of(Row)
-    Shape(base='dict', fields=(), slots=('at',), has_dict=False, says=())
-    """
-    fields = tuple(each.name for each in dataclasses.fields(kind)) if hasattr(kind, "__dataclass_fields__") else ()
-    says = [
-        BY_LIST * (getattr(getattr(kind, name), "__module__", None) == "dataclasses") + name
-        for name in STATE
-        if not is_usual(kind, name, object)
-    ]
-    return Shape(built_on(kind), fields, tuple(sorted(slots_of(kind))), bool(kind.__dictoffset__), tuple(says))
 
 
 def attributes_reducer(kind: Any) -> Callable[[Any], Any] | None:
@@ -110,8 +71,7 @@ def attributes_reducer(kind: Any) -> Callable[[Any], Any] | None:
 def set_attributes(value: Any, stored: Any) -> None:
     """Give *value*, which is new, the attributes that a plain object had."""
     kind: Any = type(value)
-    known = _known(kind)
-    if known.is_plain and known.hidden.keys().isdisjoint(stored):
+    if _known(kind).is_plain:
         if stored:
             space = value.__dict__
             for name, each in stored.items():  # one by one: so the names stay shared with those of other objects
@@ -125,18 +85,16 @@ class _Known(NamedTuple):
 
     shape: Shape
     is_plain: bool
-    says_renamed: bool
     fills_itself: bool
-    """Whether it has a `__setstate__`, of its own or one that `dataclasses` have written."""
-    slots: frozenset[str]
-    hidden: Mapping[str, str]
+    """Whether it has a `__setstate__`: its user's, a library's, or one that `dataclasses` have written."""
+    old_names: frozenset[str]
 
 
 @lru_cache(maxsize=1000)
 def _known(kind: Any) -> _Known:
-    shape, renamed = shape_of(kind), hasattr(kind, RENAMED)
-    is_plain = shape == PLAIN and has_only_a_dict(kind) and not renamed
-    return _Known(shape, is_plain, renamed, hasattr(kind, "__setstate__"), slots_of(kind), hidden_by(kind))
+    shape, said = shape_of(kind), frozenset(name for each in said_by(kind) for name in each)
+    is_plain = shape == PLAIN and has_only_a_dict(kind) and not said
+    return _Known(shape, is_plain, hasattr(kind, "__setstate__"), said)
 
 
 def set_shaped(value: Any, state: tuple[tuple[Any, ...], Any]) -> None:
@@ -144,34 +102,18 @@ def set_shaped(value: Any, state: tuple[tuple[Any, ...], Any]) -> None:
     shape, stored = state
     kind: Any = type(value)
     known = _known(kind)
-    if shape == known.shape and not known.says_renamed:
-        _set_as_pickle(value, stored, known)
-    else:
+    if shape != known.shape or (known.old_names and not known.old_names.isdisjoint(attributes_in(stored))):
         _set_by_name(value, Shape(*shape), stored, known.shape)
-
-
-def _set_as_pickle(value: Any, stored: Any, known: _Known) -> None:
-    """Do as pickle does, but for slots of a class whose objects refuse to be set."""
-    if stored is None:
-        return
-    if known.fills_itself:
-        value.__setstate__(stored)
-        return
-    kind: Any = type(value)
-    own, beside = stored if type(stored) is tuple and len(stored) == 2 else (stored, None)
-    if (own and not is_a(own, dict)) or (beside and not is_a(beside, dict)):
-        _check_attributes(kind, stored, once_had=False)
-    if own:
-        if "__getstate__" not in known.shape.says and not known.hidden.keys().isdisjoint(own):
-            check_not_hidden(kind, own)
-        put(value, own)
-    slots, set_slot = known.slots, object.__setattr__
-    for name, each in beside.items() if beside else ():
-        set_slot(value, name, each) if name in slots else setattr(value, name, each)
+    elif stored is not None:
+        if known.fills_itself:
+            value.__setstate__(stored)
+        else:
+            if not _are_attributes(stored):
+                raise TypeError(f"{_state_of(kind, stored)} takes it")
+            set_as_pickle(value, stored)
 
 
 def _set_by_name(value: Any, shape: Shape, stored: Any, today: Shape) -> None:
-    """Give *value* what an object had whose class had another shape: each attribute goes where the class has it."""
     kind: Any = type(value)
     check_built_on(kind, shape.base)
     if is_named_tuple(kind):
@@ -179,46 +121,27 @@ def _set_by_name(value: Any, shape: Shape, stored: Any, today: Shape) -> None:
             f"stored values of {name_of(kind)} are tuples without fields, and it has some today: make it what it was, "
             f"or call the new one otherwise"
         )
-    if "__setstate__" in today.says:
+    if has_own_setstate(kind) or ("__setstate__" in today.says and "__setstate__" in shape.says):
         if stored is not None:
             value.__setstate__(stored)
         return
-    attributes = _attributes(kind, shape, stored)
-    known = fields_of(kind)
-    if known.names and not issubclass(kind, tuple):
-        if shape.fields or "__getstate__" not in today.says:  # else it leaves out what it likes
-            names = shape.fields or tuple(each for each in attributes if _may_be_renamed(kind, each))
-            attributes |= come_to(kind, (*renamed(kind, names),), attributes, known)
-        if not today.has_dict:  # a field may go, as between two dataclasses
-            attributes = {name: each for name, each in attributes.items() if name in {*known.names, *today.slots}}
-    check_not_hidden(kind, attributes)
-    put(value, attributes)
-
-
-def _attributes(kind: Any, shape: Shape, stored: Any) -> dict[str, Any]:
-    """Return what was *stored* of an object of another shape, by the names that it has today."""
     if f"{BY_LIST}__getstate__" in shape.says and type(stored) is list:
-        found = dict(zip(shape.fields, stored, strict=True))
+        attributes = dict(zip(shape.fields, stored, strict=True))
+    elif _are_attributes(stored):
+        attributes = attributes_in(stored)
+    elif any(each.endswith("__setstate__") for each in shape.says):
+        raise FieldsDiffer(f"{_state_of(kind, stored)} takes it today: give it back")
     else:
-        _check_attributes(kind, stored, once_had=any(each.endswith("__setstate__") for each in shape.says))
-        found = attributes_in(stored)
-    return dict(zip(renamed(kind, tuple(found)), found.values(), strict=True))
+        raise TypeError(f"{_state_of(kind, stored)} takes it")  # they never could be read
+    leaves_out = not shape.fields and "__getstate__" in today.says
+    fill_by_name(value, attributes, fields=shape.fields, over=shape.over, leaves_out=leaves_out)
 
 
-def _check_attributes(kind: Any, stored: Any, *, once_had: bool) -> None:
-    """*Raises* if it is not what pickle gives an object without `__setstate__`: a dict, or one and that of its slots.
-
-    It can be read again with a `__setstate__` if the class *once had* one; else it never could be.
-    """
+def _are_attributes(stored: Any) -> bool:
+    """Whether *stored* is what pickle gives an object without `__setstate__`: a dict, or one and that of its slots."""
     parts = stored if type(stored) is tuple and len(stored) == 2 else (stored,)
-    if all(each is None or is_a(each, dict) for each in parts):
-        return
-    what = f"stored values of {name_of(kind)} have a {name_of(type(stored))} for their state, and no `__setstate__`"
-    if once_had:
-        raise FieldsDiffer(f"{what} takes it today: give it back")
-    raise TypeError(f"{what} takes it")
+    return all(each is None or is_a(each, dict) for each in parts)
 
 
-def _may_be_renamed(kind: Any, name: str) -> bool:
-    """Whether what is no field today may have become one under another name."""
-    return name not in mentioned(kind) and not name.startswith("__")
+def _state_of(kind: Any, stored: Any) -> str:
+    return f"stored values of {name_of(kind)} have a {name_of(type(stored))} for their state, and no `__setstate__`"

@@ -25,8 +25,10 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 import cloudpickle.cloudpickle as dynamic
 
 from checkpoint.format import stored_functions, stored_imports
+from checkpoint.format.class_fields import is_named_tuple
+from checkpoint.format.class_shape import check_built_on
 from checkpoint.format.code import Makers, _code, makers
-from checkpoint.format.named_fields import check_built_on, check_class, is_named_tuple, named, set_fields, set_state
+from checkpoint.format.named_fields import check_class, named, set_fields, set_state
 from checkpoint.format.named_members import FieldsDiffer, flags, member, of_value
 from checkpoint.format.plain_objects import set_attributes, set_shaped
 from reliable_rx.class_of import dict_of, is_a, name_of, qualname_of

@@ -189,7 +189,7 @@ class Writing(Reaching):
             self._items(value, met)
         if kind not in CONTAINERS:
             self.put(held(value), met)
-            self.put(getattr(value, "default_factory", None), met)
+            self.put(value.default_factory if is_a(value, defaultdict) else None, met)
 
     def _items(self, value: Any, met: int) -> None:
         self.parts.append(f"{len(value)}")

@@ -1,0 +1,141 @@
+"""Filling of objects whose class has been edited: each stored attribute goes where the class of today has it.
+
+What was stored is never read as something else: an attribute that a property would hide, one that may have been
+renamed, and one for which there is no place are refused with what the class is to say. What the class computes today is
+computed. A field that has gone goes, unless its class still has it as an attribute.
+
+Rejected: to give each property with a setter what was stored (it may convert what it is given, and would do so twice).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from checkpoint.format.class_fields import come_to, fields_of, renamed
+from checkpoint.format.class_shape import code_of, is_computed, is_private, nearest, read_by, shape_of, slots_of
+from checkpoint.format.named_members import RENAMED, FieldsDiffer
+from reliable_rx.class_of import is_a, name_of
+
+Over = Iterable[tuple[str, str]]
+"""Properties, each with the private attribute that it stands before, or nothing."""
+
+
+def fill_by_name(
+    value: Any,
+    attributes: Mapping[str, Any],
+    *,
+    fields: tuple[str, ...] = (),
+    over: Over = (),
+    leaves_out: bool = False,
+) -> None:
+    """Give *value*, which is new, the *attributes* of one whose class was another, of which some were *fields*.
+
+    *over* are the properties that it had, and *leaves_out* says that the class of today stores only what it likes.
+    *Raises* `FieldsDiffer` for what cannot be placed, or is likely to have been renamed.
+    """
+    kind: Any = type(value)
+    now = dict(zip(fields, renamed(kind, fields), strict=True))
+    beside = {name: each for name, each in attributes.items() if name not in now}
+    beside = dict(zip(renamed(kind, tuple(beside)), beside.values(), strict=True))
+    found = beside | {new: attributes[name] for name, new in now.items() if name in attributes}
+    names = tuple(now.values())
+    _check_read(kind, found, over)
+    known = fields_of(kind)
+    if known.names and not leaves_out:
+        may_be_others = _of_fields(kind, beside, names) if fields else _of_a_plain_class(kind, found)
+        found |= come_to(kind, (*names, *may_be_others), found, known)
+    _put(value, found, names)
+
+
+def _of_fields(kind: Any, beside: Mapping[str, Any], fields: tuple[str, ...]) -> list[str]:
+    """Return which attributes *beside* the stored *fields* may be fields that have come: private ones of them."""
+    come = [each for each in fields_of(kind).names if each not in fields]
+    stores = code_of(kind).stores
+    return [name for name in beside if name not in stores and any(is_private(name, each) for each in come)]
+
+
+def _of_a_plain_class(kind: Any, found: Mapping[str, Any]) -> list[str]:
+    """Return which attributes may be fields by now, under other names: those that the class of today does not store."""
+    stores, there = code_of(kind).stores | slots_of(kind), nearest(kind)
+    return [
+        name
+        for name in found
+        if name not in stores and not name.startswith("__") and not is_a(there.get(name), cached_property)
+    ]
+
+
+def _check_read(kind: Any, found: Mapping[str, Any], over: Over) -> None:
+    """*Raises* `FieldsDiffer` for an attribute that nothing would read, and for one that a property has given."""
+    there, known, today = nearest(kind), fields_of(kind).names, dict(shape_of(kind).over)
+    for name in found:
+        at = there.get(name)
+        if type(at) is property and not _lies_in_dict(at):
+            reads = [each for each in sorted(read_by(at)) if each in known or each not in there]
+            reads = [today[name]] if today.get(name) else reads
+            other = next((each for each in reads if each not in found), None)
+            if other is not None:
+                raise FieldsDiffer(
+                    f"stored values of {name_of(kind)} have an attribute {name!r}, which is a property over {other!r} "
+                    f"today, so that nothing would read it: have the class say {RENAMED} = {{{name!r}: {other!r}}}, or "
+                    f"make it an attribute again"
+                )
+    for name, private in over:
+        is_in_use = name in today or private in known or private in code_of(kind).uses
+        if private and private in found and name not in found and not is_in_use:
+            raise FieldsDiffer(
+                f"stored values of {name_of(kind)} have an attribute {private!r}, before which {name!r} was a "
+                f"property: have the class say {RENAMED} = {{{private!r}: {name!r}}}, or make it a property again"
+            )
+
+
+def _put(value: Any, found: Mapping[str, Any], fields: tuple[str, ...]) -> None:
+    """Give *value* what was *found* of a stored one, in a slot or in its dict."""
+    kind: Any = type(value)
+    slots, there, known = slots_of(kind), nearest(kind), fields_of(kind).names
+    is_record = dataclasses.is_dataclass(kind)
+    space: dict[str, Any] | None = value.__dict__ if kind.__dictoffset__ else None
+    for name, each in found.items():
+        at = there.get(name)
+        if name in slots:
+            object.__setattr__(value, name, each)
+        elif name not in known and is_computed(at) and not _lies_in_dict(at):
+            if type(at) is not property and hasattr(type(at), "__set__"):  # a descriptor of the user's
+                object.__setattr__(value, name, each)
+        elif space is not None:
+            if name not in fields or name in known or _is_still_used(kind, name, is_record=is_record):
+                space[name] = each
+        elif not is_record and name not in fields and not name.startswith("__"):
+            raise FieldsDiffer(
+                f"stored values of {name_of(kind)} have an attribute {name!r}, for which the class has no place: add "
+                f"it to its slots, or make the class what it was"
+            )
+
+
+def _lies_in_dict(at: Any) -> bool:
+    """Whether a property keeps its value in the dict of its object, under its own name."""
+    codes = [getattr(each, "__code__", None) for each in (at.fget, at.fset)] if type(at) is property else []
+    return any(not {"__dict__", "vars"}.isdisjoint(code.co_names) for code in codes if code is not None)
+
+
+def _is_still_used(kind: Any, name: str, *, is_record: bool) -> bool:
+    """Whether what was a field is an attribute today: a function of the class stores it, or it has a default there.
+
+    A class that is no dataclass says nothing of its attributes. What is annotated as of the class is none.
+    """
+    code = code_of(kind)
+    return name in code.stores or (name not in code.class_vars and (name in nearest(kind) or not is_record))
+
+
+def attributes_in(stored: Any) -> dict[str, Any]:
+    """Return what lay in the dict of an object, and in its slots, out of the state that pickle has of it."""
+    parts = stored if type(stored) is tuple else (stored,)
+    return dict(_items(parts))
+
+
+def _items(parts: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    for part in parts:
+        if isinstance(part, Mapping):
+            yield from part.items()
