@@ -82,9 +82,11 @@ def _check_read(kind: Any, found: Mapping[str, Any], over: Over) -> None:
                     f"today, so that nothing would read it: have the class say {RENAMED} = {{{name!r}: {other!r}}}, or "
                     f"make it an attribute again"
                 )
-    for name, private in over:
-        is_in_use = name in today or private in known or private in code_of(kind).uses
-        if private and private in found and name not in found and not is_in_use:
+    code = code_of(kind)
+    stored = {*code.stores, *slots_of(kind)} - found.keys()
+    left = [name for name in found if name[:1] == "_" and name not in code.uses and name not in known]
+    for name, private in (*over, *((name, each) for each in left for name in stored if is_private(each, name))):
+        if private in left and name not in found and not is_computed(there.get(name)):
             raise FieldsDiffer(
                 f"stored values of {name_of(kind)} have an attribute {private!r}, before which {name!r} was a "
                 f"property: have the class say {RENAMED} = {{{private!r}: {name!r}}}, or make it a property again"
