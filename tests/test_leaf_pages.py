@@ -1,4 +1,4 @@
-"""Rows out of the pages of a damaged SQLite file, without a store around it."""
+"""Rows and pages of damaged SQLite files, without a store around them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkpoint.failures import is_malformed
+from checkpoint.sealed_log.rows import wrong_begin
 from checkpoint.sqlite.database import Named
 from checkpoint.sqlite.leaf_pages import leaf_rows
 from reliable_rx.errors import CheckpointRefused
@@ -60,3 +61,21 @@ def test_a_file_that_sqlite_finds_damaged_is_named(tmp_path: Path) -> None:
         raise busy
     with Named(file, tmp_path):
         pass
+
+
+@pytest.mark.parametrize(
+    ("base", "first", "wrong"),
+    [
+        (5, None, None),
+        (5, 6, None),
+        (0, 1, None),
+        (5, 7, "begins at turn 7, and turns before that are missing"),
+        (5, 5, "begins at turn 5, and those up to turn 5 had been dropped"),
+        (5, 3, "begins at turn 3, and those up to turn 5 had been dropped"),
+        (0, 2, "begins at turn 2, and turns before that are missing"),
+    ],
+)
+def test_a_journal_begins_behind_what_was_dropped(base: int, first: int | None, wrong: str | None) -> None:
+    """Not later, as turns are missing then, nor sooner, as an older copy of it does."""
+    found = wrong_begin(base, first)
+    assert found is None if wrong is None else found is not None and wrong in found

@@ -16,7 +16,7 @@ from killed_store import killed
 from lanes import crossed
 
 from checkpoint import SqliteStore
-from hosting import App, CallbackSink, JsonLinesSink, ListSource, SqliteTableSink
+from hosting import App, CallbackSink, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
 from hosting.cli.command import main
 from reliable_rx.reliable import Reader
 
@@ -204,10 +204,18 @@ def test_a_sink_that_is_ahead_is_found(
         return len(asked) == 1 and how != "file"
 
     monkeypatch.setattr("hosting.cli.repair.agreed", first_only)
+    looked, start = list[QueryEvaluator](), QueryEvaluator.start
+
+    def noted(self: QueryEvaluator) -> None:
+        looked.append(self)
+        start(self)
+
+    monkeypatch.setattr(QueryEvaluator, "start", noted)
     assert main(["store", "repair", str(store), "--app", APP]) == 1
     said = capsys.readouterr().out
     assert "sink of stream 'numbers': it has ids 10 to 12, which this store has never given" in said
     assert len(asked) == (1 if how == "file" else 2), asked
+    assert looked and all(each.closed for each in looked), "who only looks lets go of what was looked at"
     if how == "file":
         assert content(tmp_path) == before
     assert main(["store", "repair", str(store), "--app", APP, "--yes"]) == 0
