@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import pickle
+import subprocess
 import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +20,8 @@ from checkpoint.format.codec import decode, digest, encode
 from checkpoint.format.salvage import salvage
 from hosting import ListSource, QueryEvaluator
 from reliable_rx.functions import replaced_classes
+
+ROOT = Path(__file__).parent.parent
 
 
 def read_by_pickle(name: str, data: bytes) -> Any:
@@ -69,6 +76,37 @@ def test_it_is_taken_up_by_a_query(name: str) -> None:
         as_read = shown(decode(stored))
     assert again[: len(before)] in (before, [as_read] * len(before)) and len(again) == 2 * len(before)
     assert all(each in (before[0], as_read) for each in again)
+
+
+LOCAL: dict[str, str] = {
+    "plain": "class Item:\n    def __init__(self, k): self.k = k",
+    "a property": "class Item:\n    def __init__(self, k): self._k = k\n    @property\n    def k(self): return self._k",
+    "slots": "class Item:\n    __slots__ = ('k',)\n    def __init__(self, k): self.k = k",
+    "a dataclass": "@dataclass\nclass Item:\n    k: int",
+    "frozen": "@dataclass(frozen=True)\nclass Item:\n    k: int",
+    "slots dataclass": "@dataclass(slots=True)\nclass Item:\n    k: int",
+    "frozen slots": "@dataclass(frozen=True, slots=True)\nclass Item:\n    k: int",
+    "on a dict": "class Item(dict):\n    def __init__(self, k=0): self.k = k",
+}
+READ = """
+import sys, base64
+from checkpoint.format.codec import decode
+first, second = decode(base64.b64decode(sys.stdin.read()))
+print(first.k, second.k, first.ZERO.k, second.ZERO.k, type(first.ZERO) is type(second))
+"""
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_a_class_that_goes_by_its_code_may_hold_objects_of_its_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are filled while it is made: nothing is asked of it then, nor is any answer kept."""
+    monkeypatch.setitem(sys.modules, MODULE, ModuleType(MODULE))  # where it has no name
+    space: dict[str, Any] = {"__name__": MODULE, "dataclass": dataclass}
+    exec(LOCAL[name], space)
+    kind = space["Item"]
+    kind.ZERO = kind(0)
+    data = base64.b64encode(encode([kind(5), kind(6)]))
+    ran = subprocess.run([sys.executable, "-c", READ], input=data, capture_output=True, check=False, cwd=ROOT)
+    assert ran.stdout.split() == [b"5", b"6", b"0", b"0", b"True"], ran.stderr.decode()
 
 
 def made(n: int) -> Any:

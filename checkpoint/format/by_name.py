@@ -18,6 +18,8 @@ from checkpoint.format.class_fields import come_to, fields_of, renamed
 from checkpoint.format.class_shape import code_of, is_computed, is_private, nearest, read_by, shape_of, slots_of
 from checkpoint.format.named_members import RENAMED, FieldsDiffer
 from reliable_rx.class_of import is_a, name_of
+from reliable_rx.errors import described
+from reliable_rx.interrupts import let_through
 
 Over = Iterable[tuple[str, str]]
 """Properties, each with the private attribute that it stands before, or nothing."""
@@ -28,12 +30,13 @@ def fill_by_name(
     attributes: Mapping[str, Any],
     *,
     fields: tuple[str, ...] = (),
-    over: Over = (),
+    over: Over | None = None,
     leaves_out: bool = False,
 ) -> None:
     """Give *value*, which is new, the *attributes* of one whose class was another, of which some were *fields*.
 
-    *over* are the properties that it had, and *leaves_out* says that the class of today stores only what it likes.
+    *over* is what it computed, if that is known, and *leaves_out* says that the class of today stores only what it
+    likes.
     *Raises* `FieldsDiffer` for what cannot be placed, or is likely to have been renamed.
     """
     kind: Any = type(value)
@@ -42,12 +45,13 @@ def fill_by_name(
     beside = dict(zip(renamed(kind, tuple(beside)), beside.values(), strict=True))
     found = beside | {new: attributes[name] for name, new in now.items() if name in attributes}
     names = tuple(now.values())
-    _check_read(kind, found, over)
+    _check_read(kind, found)
     known = fields_of(kind)
     if known.names and not leaves_out:
         may_be_others = _of_fields(kind, beside, names) if fields else _of_a_plain_class(kind, found)
         found |= come_to(kind, (*names, *may_be_others), found, known)
-    _put(value, found, names)
+    _check_public(kind, found)
+    _put(value, found, names, None if over is None else frozenset(name for name, _ in over))
 
 
 def _of_fields(kind: Any, beside: Mapping[str, Any], fields: tuple[str, ...]) -> list[str]:
@@ -67,8 +71,8 @@ def _of_a_plain_class(kind: Any, found: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _check_read(kind: Any, found: Mapping[str, Any], over: Over) -> None:
-    """*Raises* `FieldsDiffer` for an attribute that nothing would read, and for one that a property has given."""
+def _check_read(kind: Any, found: Mapping[str, Any]) -> None:
+    """*Raises* `FieldsDiffer` for an attribute that nothing would read."""
     there, known, today = nearest(kind), fields_of(kind).names, dict(shape_of(kind).over)
     for name in found:
         at = there.get(name)
@@ -82,30 +86,37 @@ def _check_read(kind: Any, found: Mapping[str, Any], over: Over) -> None:
                     f"today, so that nothing would read it: have the class say {RENAMED} = {{{name!r}: {other!r}}}, or "
                     f"make it an attribute again"
                 )
-    code = code_of(kind)
-    stored = {*code.stores, *slots_of(kind)} - found.keys()
-    left = [name for name in found if name[:1] == "_" and name not in code.uses and name not in known]
-    for name, private in (*over, *((name, each) for each in left for name in stored if is_private(each, name))):
-        if private in left and name not in found and not is_computed(there.get(name)):
-            raise FieldsDiffer(
-                f"stored values of {name_of(kind)} have an attribute {private!r}, before which {name!r} was a "
-                f"property: have the class say {RENAMED} = {{{private!r}: {name!r}}}, or make it a property again"
-            )
 
 
-def _put(value: Any, found: Mapping[str, Any], fields: tuple[str, ...]) -> None:
-    """Give *value* what was *found* of a stored one, in a slot or in its dict."""
+def _check_public(kind: Any, found: Mapping[str, Any]) -> None:
+    """*Raises* `FieldsDiffer` for a private attribute that nothing uses any more, where the public one is missing."""
+    code, there, known = code_of(kind), nearest(kind), fields_of(kind).names
+    named = {*code.stores, *code.uses, *slots_of(kind), *known, *there} - found.keys()
+    for private in (name for name in found if name[:1] == "_" and name not in code.uses and name not in known):
+        for name in named:
+            if is_private(private, name) and not is_computed(there.get(name)):
+                raise FieldsDiffer(
+                    f"stored values of {name_of(kind)} have an attribute {private!r} and no {name!r}, for which it "
+                    f"may have been kept: have the class say {RENAMED} = {{{private!r}: {name!r}}}, or use it again"
+                )
+
+
+def _put(value: Any, found: Mapping[str, Any], fields: tuple[str, ...], computed: frozenset[str] | None) -> None:
+    """Give *value* what was *found* of a stored one, in a slot or in its dict; what was *computed* may be a cache."""
     kind: Any = type(value)
-    slots, there, known = slots_of(kind), nearest(kind), fields_of(kind).names
+    slots, there, known, code = slots_of(kind), nearest(kind), fields_of(kind).names, code_of(kind)
     is_record = dataclasses.is_dataclass(kind)
     space: dict[str, Any] | None = value.__dict__ if kind.__dictoffset__ else None
     for name, each in found.items():
         at = there.get(name)
+        is_cache = name not in fields and is_a(at, cached_property) if computed is None else name in computed
         if name in slots:
             object.__setattr__(value, name, each)
+        elif space is not None and (is_cache or (name not in fields and name in code.stores)):
+            space[name] = each  # as it lay there
         elif name not in known and is_computed(at) and not _lies_in_dict(at):
             if type(at) is not property and hasattr(type(at), "__set__"):  # a descriptor of the user's
-                object.__setattr__(value, name, each)
+                _give(value, name, each)
         elif space is not None:
             if name not in fields or name in known or _is_still_used(kind, name, is_record=is_record):
                 space[name] = each
@@ -114,6 +125,18 @@ def _put(value: Any, found: Mapping[str, Any], fields: tuple[str, ...]) -> None:
                 f"stored values of {name_of(kind)} have an attribute {name!r}, for which the class has no place: add "
                 f"it to its slots, or make the class what it was"
             )
+
+
+def _give(value: Any, name: str, each: Any) -> None:
+    """Have a descriptor keep what was an attribute. *Raises* `FieldsDiffer` if it refuses it."""
+    try:
+        object.__setattr__(value, name, each)
+    except BaseException as error:
+        let_through(error)
+        raise FieldsDiffer(
+            f"stored values of {name_of(type(value))} have an attribute {name!r}, and the descriptor in its place does "
+            f"not take what was stored ({described(error)}): make it an attribute again"
+        ) from error
 
 
 def _lies_in_dict(at: Any) -> bool:

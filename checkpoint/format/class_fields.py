@@ -20,6 +20,7 @@ class Fields(NamedTuple):
 
     names: tuple[str, ...]
     defaults: dict[str, Callable[[], Any]]
+    all: frozenset[str] = frozenset()
     fills_itself: bool = False
     """Whether the class has a `__setstate__` of its own: it is given what pickle would give it."""
 
@@ -48,7 +49,7 @@ def fields_of(kind: Any) -> Fields:
         return Fields(named._fields, {name: _always(each) for name, each in named._field_defaults.items()})
     fills_itself = has_own_setstate(kind)
     if not dataclasses.is_dataclass(kind):
-        return Fields((), {}, fills_itself)
+        return Fields((), {}, fills_itself=fills_itself)
     made = {
         each.name: _always(each.default) if each.default_factory is dataclasses.MISSING else each.default_factory
         for each in dataclasses.fields(kind)
@@ -56,7 +57,7 @@ def fields_of(kind: Any) -> Fields:
     }
     names = tuple(each.name for each in dataclasses.fields(kind))
     _check_not_exchanged(kind, names)
-    return Fields(names, made, fills_itself)
+    return Fields(names, made, frozenset(names), fills_itself)
 
 
 def renamed(kind: Any, names: tuple[str, ...]) -> tuple[str, ...]:

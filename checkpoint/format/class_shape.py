@@ -67,7 +67,7 @@ def _over(there: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
             used = (*code.co_names, *code.co_consts) if type(code) is CodeType else ()
             kept = (each for each in used if is_private(each, name) and not is_computed(there.get(each)))
             found.append((name, next(kept, "")))
-        elif is_a(at, cached_property):
+        elif is_a(at, cached_property) or (is_computed(at) and hasattr(type(at), "__set__")):
             found.append((name, ""))
     return tuple(sorted(found))
 
@@ -117,7 +117,7 @@ def _codes(at: Any) -> Iterator[CodeType]:
             yield each
             waiting += [inner for inner in each.co_consts if type(inner) is CodeType]
         elif type(each) is FunctionType:
-            waiting.append(each.__code__)
+            waiting += [each.__code__, vars(each).get("__wrapped__")]
         elif type(each) is property:
             waiting += [each.fget, each.fset, each.fdel]
         elif is_a(each, (classmethod, staticmethod)):

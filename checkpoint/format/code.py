@@ -23,6 +23,7 @@ import cloudpickle.cloudpickle as dynamic
 
 from checkpoint.format import stored_errors
 from checkpoint.format.held_objects import bare
+from checkpoint.format.named_fields import set_as_stored, set_fields
 from checkpoint.format.plain_objects import reducer_for
 from reliable_rx.class_of import is_a, module_of, qualname_of
 from reliable_rx.errors import CheckpointRefused
@@ -141,7 +142,11 @@ class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
         if is_a(obj, type) and goes_over(obj):
             return class_called, (module_of(obj), qualname_of(obj))
         if (reducer := by_names(type(obj))) is not None:
-            return reducer(obj)
+            reduced = reducer(obj)
+            if _goes_by_name(type(obj)):
+                return reduced
+            if reduced[-1] is set_fields:
+                return (*reduced[:-1], set_as_stored)
         reduced = super().reducer_override(obj)
         if isinstance(reduced, tuple) and reduced[0] is dynamic._make_skeleton_class:
             return (reduced[0], tuple(_with_qualname(obj, each) for each in reduced[1]), *reduced[2:])
@@ -151,6 +156,14 @@ class CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
 def _with_qualname(kind: type, argument: Any) -> Any:
     """Add the qualified name, which a record shows in its `repr`, to the namespace that a class is made of."""
     return {**argument, "__qualname__": "".join(kind.__qualname__)} if isinstance(argument, dict) else argument
+
+
+def _goes_by_name(kind: type) -> bool:
+    """Whether a class is stored by its name. One that goes by its code comes with its objects, so it is never edited.
+
+    Some of these are made before the class is finished, which may hold them.
+    """
+    return _is_of_script(kind) or goes_over(kind) or bool(dynamic._should_pickle_by_reference(kind))
 
 
 def _is_of_script(kind: type) -> bool:

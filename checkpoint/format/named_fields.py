@@ -24,7 +24,16 @@ from typing import Any
 
 from checkpoint.format.by_name import attributes_in, fill_by_name
 from checkpoint.format.class_fields import come_to, fields_of, is_named_tuple, renamed
-from checkpoint.format.class_shape import built_on, check_built_on, has_only_a_dict, is_usual, slots_of
+from checkpoint.format.class_shape import (
+    built_on,
+    check_built_on,
+    has_only_a_dict,
+    is_computed,
+    is_private,
+    is_usual,
+    nearest,
+    slots_of,
+)
 from checkpoint.format.named_members import FieldsDiffer, member_reducer
 from reliable_rx.class_of import module_of, name_of, qualname_of
 from reliable_rx.functions.imports import INSTALLED
@@ -139,6 +148,12 @@ def set_fields(value: Any, state: tuple[tuple[str, ...], tuple[Any, ...]]) -> No
         fill_by_name(value, dict(zip(names, values, strict=True)), fields=names)
 
 
+def set_as_stored(value: Any, state: tuple[tuple[str, ...], tuple[Any, ...]]) -> None:
+    """Do the same for a class that came with the value, and may not be finished: nothing is asked of it."""
+    for name, each in zip(*state, strict=True):
+        object.__setattr__(value, name, each)
+
+
 def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
     """Do as pickle does with the state of a *value* whose attributes go by name, and give it what it lacks."""
     names, stored = state
@@ -149,12 +164,21 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
     elif known.names != names:
         check_built_on(kind, "")
         fill_by_name(value, attributes_in(stored), fields=names)
-    elif type(stored) is dict and has_only_a_dict(kind):
+    elif type(stored) is dict and has_only_a_dict(kind) and (known.all <= stored.keys() or _is_unset(kind, stored)):
         space = value.__dict__
         for name, each in stored.items():  # one by one: so the names stay shared with those of other objects
             space[name] = each
+    elif type(stored) is dict and has_only_a_dict(kind):
+        fill_by_name(value, stored, fields=names)
     else:
         _set_each(value, attributes_in(stored))
+
+
+def _is_unset(kind: Any, stored: dict[str, Any]) -> bool:
+    """Whether the fields that were not *stored* had not been set: none is there as what a property was before."""
+    there = nearest(kind)
+    missing = [name for name in fields_of(kind).names if name not in stored and not is_computed(there.get(name))]
+    return not any(is_private(each, name) for each in stored for name in missing)
 
 
 def _set_each(value: Any, attributes: dict[str, Any]) -> None:

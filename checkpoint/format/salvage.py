@@ -28,7 +28,7 @@ from checkpoint.format import stored_functions, stored_imports
 from checkpoint.format.class_fields import is_named_tuple
 from checkpoint.format.class_shape import check_built_on
 from checkpoint.format.code import Makers, _code, makers
-from checkpoint.format.named_fields import check_class, named, set_fields, set_state
+from checkpoint.format.named_fields import check_class, named, set_as_stored, set_fields, set_state
 from checkpoint.format.named_members import FieldsDiffer, flags, member, of_value
 from checkpoint.format.plain_objects import set_attributes, set_shaped
 from reliable_rx.class_of import dict_of, is_a, name_of, qualname_of
@@ -56,7 +56,7 @@ _BY_NAME = (named, member, flags, of_value)
 _BUILT_ON = frozenset((str, bytes, int, float, complex, tuple))
 """What a class may be built on whose objects are made again from one of these."""
 UNHASHABLE = "unhashable type"
-_FILLING = (set_fields, set_state, set_attributes, set_shaped)
+_FILLING = (set_fields, set_as_stored, set_state, set_attributes, set_shaped)
 """What gives a new object what it had."""
 OTHER_CODE = "it holds code that is not loaded"
 _STOPS = (type, ModuleType, CodeType, Subject)
