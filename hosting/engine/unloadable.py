@@ -14,7 +14,7 @@ Rejected: refusing to open the store (one query would hold all others up), going
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from checkpoint.format.named_members import FieldsDiffer
@@ -29,12 +29,15 @@ from reliable_rx.errors import CheckpointRefused, described
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
 from reliable_rx.runtime.plan import NO_LIMITS, Plan
+from reliable_rx.shown import listed
 
 if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine
 
 _GONE = ("ModuleNotFoundError", "ImportError", "AttributeError: Can't get attribute", "AttributeError: module ")
 _DIFFERS = f"{FieldsDiffer.__name__}: "
+_OF_CALLS = (TypeError, AttributeError, ValueError)
+"""What calling a class that takes other arguments by now raises."""
 
 
 def unreadable_rows(rows: Mapping[str, Mapping[Any, Any]]) -> dict[str, Exception]:
@@ -95,6 +98,21 @@ def unloadable(error: BaseException) -> CheckpointRefused:
         found.fields["gone"] = described(error)
     found.__cause__ = error if is_a(error, Exception) else None
     return found
+
+
+def blame_classes(engine: QueryEngine, changed: Sequence[str]) -> None:
+    """Say of queries that do not come up from what a checkpoint has that classes have *changed*, which may be mended.
+
+    Inner sequences are opened again by the functions that were stored, with the classes of today.
+    """
+    for error in engine.suspended.spoilt.values() if changed else ():
+        cause = error.__cause__
+        if is_a(error, CheckpointRefused) and "gone" not in error.fields and is_a(cause, _OF_CALLS):
+            error.fields["gone"] = (
+                f"{_DIFFERS}the stored functions open its inner sequences again, which fails with {listed(changed)} as "
+                f"it is today ({described(cause or error)}): put that back, have the functions call it in a way that "
+                f"both versions take, stop, and change it then"
+            )
 
 
 def lose_answers(engine: QueryEngine) -> None:

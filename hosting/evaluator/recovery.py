@@ -129,10 +129,12 @@ def load_checkpoint(evaluator: QueryEvaluator, recovered: Recovered, meta: dict[
     evaluator.time.go_on(-math.inf if evaluator.intake.event_time else engine.clock, ahead_s=meta.get("ahead_s", 0.0))
     if evaluator.passes_over != "all":
         evaluator.interpreters.check_clean(recovered.turn)
+    evaluator.redefinitions.classes.recovered(meta.get("classes", {}))
+    if engine.suspended.spoilt:
+        unloadable.blame_classes(engine, evaluator.redefinitions.classes.changed())
     evaluator.unloaded.check_names()
     evaluator.turns.durable_plans = set(engine.plans.by_id) - set(engine.plans.unsaved)
     evaluator.checkpointer.recovered(recovered.generation, recovered.turn, meta)
-    evaluator.redefinitions.classes.recovered(meta.get("classes", {}))
 
 
 def withhold_sources(evaluator: QueryEvaluator) -> None:
