@@ -244,6 +244,21 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "    def a(self): return self.__dict__.setdefault('a', self._a())",
         "(lambda made: (made.a, made)[1])(C())",
     ),
+    "a property with a comprehension": (
+        "class C:\n    def __init__(self): self._a, self.b = {1: 2}, [1]\n    @property\n"
+        "    def a(self): return [self._a[each] for each in self.b]",
+        "C()",
+    ),
+    "a property that is an object": (
+        "class F:\n    def __call__(self, at): return 4\n    def __getattr__(self, name): raise KeyError(name)\n"
+        "class C:\n    a = property(F())\n    def __init__(self): self.b = 1",
+        "C()",
+    ),
+    "an annotation that cannot be shown": (
+        "class F:\n    def __repr__(self): raise KeyError\nclass C:\n    a: F() = 1\n"
+        "    def __init__(self): self.b = 1\n    c = property(lambda self: self.b)",
+        "C()",
+    ),
     "a config in the class": (
         "class A(dict): __getattr__ = dict.__getitem__\nclass C:\n    options = A(x=1)" + INIT,
         "C()",

@@ -287,16 +287,18 @@ def test_a_repair_passes_over_what_another_interpreter_did(app: App, capsys: pyt
 TEXTS_PROCESS = """
 import base64, json, sys
 from class_texts import TEXTS, made_anew, shown
+from checkpoint.format.class_shape import shape_of
 from checkpoint.format.codec import decode, encode
 given = json.loads(sys.stdin.read())
-written, read = {}, {}
+written, read, shapes = {}, {}, {}
 for name in TEXTS:
     with made_anew(name) as value:
         written[name] = base64.b64encode(encode(value)).decode()
+        shapes[name] = repr(shape_of(type(value)))
     if name in given:
         with made_anew(name):
             read[name] = repr(shown(decode(base64.b64decode(given[name]))))
-print(json.dumps([written, read]))
+print(json.dumps([written, read, shapes]))
 """
 
 
@@ -312,7 +314,10 @@ def test_each_interpreter_reads_the_values_of_the_others(app: App) -> None:
         said: list[dict[str, str]] = json.loads(ran.stdout)
         return said
 
-    written = {version: run(version, {})[0] for version in interpreters()}
+    first = {version: run(version, {}) for version in interpreters()}
+    written = {version: said[0] for version, said in first.items()}
+    for _, _, shapes in first.values():
+        assert {name: shapes[name] for name in shapes if shapes[name] != first[HERE][2][name]} == {}
     expected = run(HERE, written[HERE])[1]
     for made, read in product(interpreters(), interpreters()):
         found = run(read, written[made])[1]

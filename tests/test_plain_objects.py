@@ -435,6 +435,55 @@ def test_a_property_that_became_an_attribute_again_is_said(module: Callable[[str
     assert decode(data).double() == 2
 
 
+HARMLESS: dict[str, str] = {
+    "of its class": "    @property\n    def total(self): return len(self.__class__.__name__)",
+    "of what it is built on": "    @property\n    def total(self): return sum(self.values())",
+    "of a method": "    @property\n    def total(self): return self.of()\n    def of(self): return 3",
+    "of a constant": "    RATE = 3\n    @property\n    def total(self): return self.RATE",
+}
+
+
+@pytest.mark.parametrize("what", HARMLESS)
+@pytest.mark.parametrize("base", ["", "(dict)"])
+def test_an_attribute_that_is_computed_today_is_computed(module: Callable[[str], Any], what: str, base: str) -> None:
+    """Of what the class has, what it is built on has, and what other attributes have: nothing is missed there."""
+    if "built on" in what and not base:
+        return
+    module("plain")
+    space = sys.modules[MODULE].__dict__
+    exec(f"class Item{base}:\n    def __init__(self): self.total = 7", space)
+    data = encode(space["Item"]())
+    exec(f"class Item{base}:\n{HARMLESS[what]}", space)
+    assert decode(data).total == {"of its class": 4, "of what it is built on": 0}.get(what, 3)
+
+
+def test_a_property_over_another_slot_is_refused(module: Callable[[str], Any]) -> None:
+    """A slot has a place in the class, and nothing in it."""
+    data = encode(made(module("slots")))
+    space = sys.modules[MODULE].__dict__
+    exec("class Item:\n    __slots__ = ('v', 'cents')\n    k = property(lambda self: self.cents)", space)
+    with pytest.raises(FieldsDiffer, match="'k', which is a property over 'cents'"):
+        decode(data)
+
+
+def test_keys_that_are_no_names_lie_in_the_dict(module: Callable[[str], Any]) -> None:
+    """An object may have them, and they stay, whatever its class is."""
+    value = module("plain")(1, 2)
+    value.__dict__[3] = 4
+    data, space = encode(value), sys.modules[MODULE].__dict__
+    exec("class Item:\n    @property\n    def double(self): return 2 * self.k", space)
+    found = decode(data)
+    assert found.double == 2 and found.__dict__[3] == 4
+
+
+def test_names_that_are_none_are_refused(module: Callable[[str], Any]) -> None:
+    """A class says what a field is called today, and nothing of one that has gone."""
+    data, space = encode(made(module("plain"))), sys.modules[MODULE].__dict__
+    exec("class Item:\n    __renamed_fields__ = {'k': None}", space)
+    with pytest.raises(FieldsDiffer, match="of 'k' what is no name"):
+        decode(data)
+
+
 def test_a_setstate_of_a_library_is_given_what_it_has_made(module: Callable[[str], Any]) -> None:
     """One that another class had made is not handed to it: the attributes go by name."""
     data = encode(made(module("slots dataclass")))

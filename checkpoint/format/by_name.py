@@ -12,12 +12,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from types import FunctionType
 from typing import Any
 
 from checkpoint.format.class_fields import come_to, fields_of, renamed
 from checkpoint.format.class_shape import code_of, is_computed, is_private, nearest, read_by, shape_of, slots_of
 from checkpoint.format.named_members import RENAMED, FieldsDiffer
-from reliable_rx.class_of import is_a, name_of
+from reliable_rx.class_of import dict_of, is_a, name_of
 from reliable_rx.errors import described
 from reliable_rx.interrupts import let_through
 
@@ -40,18 +41,22 @@ def fill_by_name(
     *Raises* `FieldsDiffer` for what cannot be placed, or is likely to have been renamed.
     """
     kind: Any = type(value)
+    if odd := {name: each for name, each in attributes.items() if type(name) is not str}:
+        attributes = {name: each for name, each in attributes.items() if type(name) is str}
+        dict_of(value).update(odd)  # no class has anything of such a name
+    computed = None if over is None else frozenset(name for name, _ in over)
     now = dict(zip(fields, renamed(kind, fields), strict=True))
     beside = {name: each for name, each in attributes.items() if name not in now}
     beside = dict(zip(renamed(kind, tuple(beside)), beside.values(), strict=True))
     found = beside | {new: attributes[name] for name, new in now.items() if name in attributes}
     names = tuple(now.values())
-    _check_read(kind, found)
+    _check_read(kind, found, computed or frozenset())
     known = fields_of(kind)
     if known.names and not leaves_out:
         may_be_others = _of_fields(kind, beside, names) if fields else _of_a_plain_class(kind, found)
         found |= come_to(kind, (*names, *may_be_others), found, known)
     _check_public(kind, found)
-    _put(value, found, names, None if over is None else frozenset(name for name, _ in over))
+    _put(value, found, names, computed)
 
 
 def _of_fields(kind: Any, beside: Mapping[str, Any], fields: tuple[str, ...]) -> list[str]:
@@ -71,13 +76,14 @@ def _of_a_plain_class(kind: Any, found: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _check_read(kind: Any, found: Mapping[str, Any]) -> None:
-    """*Raises* `FieldsDiffer` for an attribute that nothing would read."""
+def _check_read(kind: Any, found: Mapping[str, Any], computed: frozenset[str]) -> None:
+    """*Raises* `FieldsDiffer` for an attribute that nothing would read, unless it was *computed* before."""
     there, known, today = nearest(kind), fields_of(kind).names, dict(shape_of(kind).over)
-    for name in found:
+    slots = slots_of(kind)
+    for name in found.keys() - computed:
         at = there.get(name)
         if type(at) is property and not _lies_in_dict(at):
-            reads = [each for each in sorted(read_by(at)) if each in known or each not in there]
+            reads = [each for each in sorted(read_by(at)) if each in known or each in slots or not _has(kind, each)]
             reads = [today[name]] if today.get(name) else reads
             other = next((each for each in reads if each not in found), None)
             if other is not None:
@@ -86,6 +92,11 @@ def _check_read(kind: Any, found: Mapping[str, Any]) -> None:
                     f"today, so that nothing would read it: have the class say {RENAMED} = {{{name!r}: {other!r}}}, or "
                     f"make it an attribute again"
                 )
+
+
+def _has(kind: Any, name: str) -> bool:
+    """Whether a class, or a builtin one on which it is built, has anything under a name."""
+    return any(name in vars(each) for each in type.mro(kind))
 
 
 def _check_public(kind: Any, found: Mapping[str, Any]) -> None:
@@ -141,8 +152,9 @@ def _give(value: Any, name: str, each: Any) -> None:
 
 def _lies_in_dict(at: Any) -> bool:
     """Whether a property keeps its value in the dict of its object, under its own name."""
-    codes = [getattr(each, "__code__", None) for each in (at.fget, at.fset)] if type(at) is property else []
-    return any(not {"__dict__", "vars"}.isdisjoint(code.co_names) for code in codes if code is not None)
+    functions = (at.fget, at.fset) if type(at) is property else ()
+    codes = [each.__code__ for each in functions if type(each) is FunctionType]
+    return any(not {"__dict__", "vars"}.isdisjoint(code.co_names) for code in codes)
 
 
 def _is_still_used(kind: Any, name: str, *, is_record: bool) -> bool:

@@ -120,7 +120,14 @@ def _is_circular(now: dict[Any, Any]) -> bool:
 def said_by(kind: Any) -> list[Mapping[Any, Any]]:
     """Return what a class and its bases say, each of its own fields."""
     found = (vars(each).get(RENAMED) for each in type.mro(kind))
-    return [each for each in found if isinstance(each, Mapping) and each]
+    said = [each for each in found if isinstance(each, Mapping) and each]
+    for each in said:
+        if odd := [old for old, new in each.items() if type(old) is not str or type(new) is not str]:
+            raise FieldsDiffer(
+                f"{name_of(kind)} says in {RENAMED} of {odd[0]!r} what is no name: say what each field is called today, "
+                f"and leave out those that have gone"
+            )
+    return said
 
 
 def come_to(kind: Any, names: tuple[str, ...], found: Container[str], known: Fields) -> dict[str, Any]:

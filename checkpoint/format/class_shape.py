@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dis import get_instructions
+from dis import Instruction, get_instructions
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_origin
 
 from checkpoint.format.named_members import FieldsDiffer
 from reliable_rx.class_of import is_a, is_python_class, name_of, qualname_of
@@ -62,9 +62,9 @@ def shape_of(kind: Any) -> Shape:
 def _over(there: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     found = list[tuple[str, str]]()
     for name, at in there.items():
-        if type(at) is property:
-            code = getattr(at.fget, "__code__", None)
-            used = (*code.co_names, *code.co_consts) if type(code) is CodeType else ()
+        if type(at) is property:  # what is within a comprehension is code of its own in some Pythons
+            codes = _codes(at.fget)
+            used = sorted({each for code in codes for each in (*code.co_names, *code.co_consts) if type(each) is str})
             kept = (each for each in used if is_private(each, name) and not is_computed(there.get(each)))
             found.append((name, next(kept, "")))
         elif is_a(at, cached_property) or (is_computed(at) and hasattr(type(at), "__set__")):
@@ -105,8 +105,13 @@ def code_of(kind: Any) -> Code:
     stores = {each.argval for code in codes for each in get_instructions(code) if each.opname == "STORE_ATTR"}
     uses = {name for code in codes for name in (*code.co_names, *code.co_consts) if type(name) is str}
     said = [vars(each).get("__annotations__", {}) for each in type.mro(kind) if is_python_class(each)]
-    class_vars = {name for each in said for name, what in each.items() if "ClassVar" in str(what)}
+    class_vars = {name for each in said for name, what in each.items() if _is_class_var(what)}
     return Code(frozenset(stores), frozenset(uses), frozenset(class_vars))
+
+
+def _is_class_var(what: Any) -> bool:
+    """Whether an annotation says that something is the class's; the user's are not asked."""
+    return "ClassVar" in what if type(what) is str else what is ClassVar or get_origin(what) is ClassVar
 
 
 def _codes(at: Any) -> Iterator[CodeType]:
@@ -128,8 +133,8 @@ def _codes(at: Any) -> Iterator[CodeType]:
 
 def read_by(at: property) -> frozenset[str]:
     """Return the attributes of its object that a property reads; none of one that asks whether they are there."""
-    code = getattr(at.fget, "__code__", None)
-    if type(code) is not CodeType or code.co_exceptiontable or not code.co_varnames:
+    code = at.fget.__code__ if type(at.fget) is FunctionType else None
+    if code is None or code.co_exceptiontable or not code.co_varnames:
         return frozenset()
     if not {"getattr", "hasattr"}.isdisjoint(code.co_names):
         return frozenset()
@@ -137,9 +142,14 @@ def read_by(at: property) -> frozenset[str]:
     found = (
         step.argval
         for before, step in pairwise(steps)
-        if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and before.argval == code.co_varnames[0]
+        if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and _loaded(before) == code.co_varnames[0]
     )
     return frozenset(found)
+
+
+def _loaded(step: Instruction) -> Any:
+    """Return the variable that a step loads; since 3.13 one may load two."""
+    return step.argval[-1] if type(step.argval) is tuple and step.argval else step.argval
 
 
 @lru_cache(maxsize=1000)
