@@ -124,7 +124,7 @@ def said_by(kind: Any) -> list[Mapping[Any, Any]]:
     for each in said:
         if odd := [old for old, new in each.items() if type(old) is not str or type(new) is not str]:
             raise FieldsDiffer(
-                f"{name_of(kind)} says in {RENAMED} of {odd[0]!r} what is no name: say what each field is called today, "
+                f"{name_of(kind)} says in {RENAMED} of {odd[0]!r} what is no name: say what each is called today, "
                 f"and leave out those that have gone"
             )
     return said
