@@ -259,6 +259,12 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         "    def __init__(self): self.b = 1\n    c = property(lambda self: self.b)",
         "C()",
     ),
+    "a lazy property by hand": (
+        "class lazy(property):\n    def __get__(self, at, kind=None):\n        if at is None: return self\n"
+        "        return at.__dict__.setdefault(self.fget.__name__, self.fget(at))\n"
+        "@dataclass\nclass C:\n    b: int = 1\n    @lazy\n    def a(self): return 4",
+        "(lambda made: (made.a, made)[1])(C())",
+    ),
     "a config in the class": (
         "class A(dict): __getattr__ = dict.__getitem__\nclass C:\n    options = A(x=1)" + INIT,
         "C()",

@@ -476,6 +476,36 @@ def test_keys_that_are_no_names_lie_in_the_dict(module: Callable[[str], Any]) ->
     assert found.double == 2 and found.__dict__[3] == 4
 
 
+def test_a_private_attribute_that_is_renamed_behind_its_property_is_said(module: Callable[[str], Any]) -> None:
+    """The property is as before, and reads what no stored value has."""
+    module("plain")
+    space = sys.modules[MODULE].__dict__
+    text = "class Item:\n    def __init__(self): self._k = 1\n    @property\n    def k(self): return self._k\n"
+    exec(text, space)
+    data = encode(space["Item"]())
+    exec(text.replace("._k", ".__k"), space)
+    with pytest.raises(FieldsDiffer, match="'_k' and no '_Item__k', which the property 'k' reads today"):
+        decode(data)
+    exec(text.replace("._k", ".__k") + "    __renamed_fields__ = {'_k': '_Item__k'}", space)
+    assert decode(data).k == 1
+
+
+def test_a_rename_with_a_property_of_the_old_name_is_refused(module: Callable[[str], Any]) -> None:
+    """However the property reads the new one, and whoever stores under the old name, the new field is no default."""
+    module("plain")
+    space = sys.modules[MODULE].__dict__
+    exec("class Item:\n    def __init__(self): self.k = 5", space)
+    data = encode(space["Item"]())
+    for behind in (
+        "    @property\n    def k(self):\n        try: return self.value\n        finally: pass\n"
+        "    @k.setter\n    def k(self, v): self.value = v\n    def add(self): self.k = 1",
+        "    def add(self, other): other.k = 1",
+    ):
+        exec(f"@dataclass\nclass Item:\n    value: int = 0\n{behind}", space)
+        with pytest.raises(FieldsDiffer, match="'k' and no 'value', which looks renamed"):
+            decode(data)
+
+
 def test_names_that_are_none_are_refused(module: Callable[[str], Any]) -> None:
     """A class says what a field is called today, and nothing of one that has gone."""
     data, space = encode(made(module("plain"))), sys.modules[MODULE].__dict__

@@ -51,6 +51,7 @@ def fill_by_name(
     found = beside | {new: attributes[name] for name, new in now.items() if name in attributes}
     names = tuple(now.values())
     _check_read(kind, found, computed or frozenset())
+    _check_behind(kind, found, over or ())
     known = fields_of(kind)
     if known.names and not leaves_out:
         may_be_others = _of_fields(kind, beside, names) if fields else _of_a_plain_class(kind, found)
@@ -72,7 +73,9 @@ def _of_a_plain_class(kind: Any, found: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name in found
-        if name not in stores and not name.startswith("__") and not is_a(there.get(name), cached_property)
+        if (name not in stores or is_computed(there.get(name)))
+        and not name.startswith("__")
+        and not is_a(there.get(name), cached_property)
     ]
 
 
@@ -89,9 +92,21 @@ def _check_read(kind: Any, found: Mapping[str, Any], computed: frozenset[str]) -
             if other is not None:
                 raise FieldsDiffer(
                     f"stored values of {name_of(kind)} have an attribute {name!r}, which is a property over {other!r} "
-                    f"today, so that nothing would read it: have the class say {RENAMED} = {{{name!r}: {other!r}}}, or "
-                    f"make it an attribute again"
+                    f"today, so that nothing would read it: have the class say {RENAMED} = {{{name!r}: {other!r}}} if "
+                    f"it is the same value, or make it an attribute again"
                 )
+
+
+def _check_behind(kind: Any, found: Mapping[str, Any], over: Over) -> None:
+    """*Raises* `FieldsDiffer` where a property, as before, stands before a private attribute of another name today."""
+    today, uses = dict(shape_of(kind).over), code_of(kind).uses
+    for name, private in over:
+        other = today.get(name, "")
+        if private in found and other and other not in found and private not in uses:
+            raise FieldsDiffer(
+                f"stored values of {name_of(kind)} have an attribute {private!r} and no {other!r}, which the property "
+                f"{name!r} reads today: have the class say {RENAMED} = {{{private!r}: {other!r}}} if that is the same"
+            )
 
 
 def _has(kind: Any, name: str) -> bool:
@@ -120,7 +135,7 @@ def _put(value: Any, found: Mapping[str, Any], fields: tuple[str, ...], computed
     space: dict[str, Any] | None = value.__dict__ if kind.__dictoffset__ else None
     for name, each in found.items():
         at = there.get(name)
-        is_cache = name not in fields and is_a(at, cached_property) if computed is None else name in computed
+        is_cache = name not in fields and is_computed(at) if computed is None else name in computed
         if name in slots:
             object.__setattr__(value, name, each)
         elif space is not None and (is_cache or (name not in fields and name in code.stores)):

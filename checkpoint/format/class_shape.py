@@ -102,11 +102,25 @@ def code_of(kind: Any) -> Code:
     (['total'], ['price', 'total'])
     """
     codes = [code for at in nearest(kind).values() for code in _codes(at)]
-    stores = {each.argval for code in codes for each in get_instructions(code) if each.opname == "STORE_ATTR"}
+    stores = {name for code in codes for name in _stored_by(code)}
     uses = {name for code in codes for name in (*code.co_names, *code.co_consts) if type(name) is str}
     said = [vars(each).get("__annotations__", {}) for each in type.mro(kind) if is_python_class(each)]
     class_vars = {name for each in said for name, what in each.items() if _is_class_var(what)}
     return Code(frozenset(stores), frozenset(uses), frozenset(class_vars))
+
+
+def _stored_by(code: CodeType) -> Iterator[str]:
+    """Yield the attributes that a function stores on its first argument, its object, also with `+=` and the like."""
+    steps = [each for each in get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG")]
+    own = code.co_varnames[0] if code.co_varnames else None
+    added = {
+        step.argval
+        for first, copied, step in zip(steps, steps[1:], steps[2:], strict=False)
+        if step.opname == "LOAD_ATTR" and copied.opname == "COPY" and _loaded(first) == own
+    }
+    for before, step in pairwise(steps):
+        if step.opname == "STORE_ATTR" and (_loaded(before) == own or step.argval in added):
+            yield step.argval
 
 
 def _is_class_var(what: Any) -> bool:

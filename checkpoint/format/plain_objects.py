@@ -58,6 +58,8 @@ def attributes_reducer(kind: Any) -> Callable[[Any], Any] | None:
     if shape == PLAIN and has_only_a_dict(kind):  # as nearly all: the quick way to the same
         return lambda value: (__newobj__, maker, value.__dict__, None, None, set_attributes)
     stored_shape = tuple(shape)
+    if shape._replace(over=()) == PLAIN and has_only_a_dict(kind):  # the same quick way
+        return lambda value: (__newobj__, maker, (stored_shape, value.__dict__), None, None, set_shaped)
 
     def reduced(value: Any) -> Any:
         made, arguments, state, items, entries = (*value.__reduce_ex__(5), None, None, None)[:5]

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 _GONE = ("ModuleNotFoundError", "ImportError", "AttributeError: Can't get attribute", "AttributeError: module ")
 _DIFFERS = f"{FieldsDiffer.__name__}: "
-_OF_CALLS = (TypeError, AttributeError, ValueError)
-"""What calling a class that takes other arguments by now raises."""
 
 
 def unreadable_rows(rows: Mapping[str, Mapping[Any, Any]]) -> dict[str, Exception]:
@@ -107,7 +105,7 @@ def blame_classes(engine: QueryEngine, changed: Sequence[str]) -> None:
     """
     for error in engine.suspended.spoilt.values() if changed else ():
         cause = error.__cause__
-        if is_a(error, CheckpointRefused) and "gone" not in error.fields and is_a(cause, _OF_CALLS):
+        if is_a(error, CheckpointRefused) and "gone" not in error.fields and is_a(cause, Exception):
             error.fields["gone"] = (
                 f"{_DIFFERS}the stored functions open its inner sequences again, which fails with {listed(changed)} as "
                 f"it is today ({described(cause or error)}): put that back, have the functions call it in a way that "
