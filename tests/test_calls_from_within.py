@@ -122,9 +122,9 @@ QUERIES: dict[str, Any] = {
 SOURCES = ("timestamp", "fetch")
 TABLES = {"evaluator": EVALUATOR, "stream": STREAM, "subscription": SUBSCRIPTION, "pushed": PUSHED}
 READS = {
-    "finished", "trouble", "stream", "queries", "query", "statistics", "read", "check", "first", "depth", "ended",
-    "lock", "kept_from", "unstored", "readable", "is_idle", "end", "end_of", "bounds", "open", "partitions", "wake",
-    "stop", "start", "log",
+    "finished", "trouble", "started", "closed", "events_in", "had", "stream", "queries", "query", "statistics",
+    "read", "check", "first", "depth", "ended", "lock", "kept_from", "unstored", "readable", "is_idle", "end",
+    "end_of", "bounds", "open", "partitions", "wake", "stop", "start", "log",
 }  # fmt: skip
 """What changes nothing, or is asked of the loop only."""
 EXTRA: dict[str, Callable[[Any], Any]] = {
