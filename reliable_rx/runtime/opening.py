@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reliable_rx.query.query import HubLeaf
+from reliable_rx.runtime.hub import find_hub
+
 if TYPE_CHECKING:
     from reliable_rx.runtime.instance import Instance
     from reliable_rx.runtime.plan import PlanNode
@@ -30,9 +33,26 @@ def close(opener: Cx) -> None:
 
 def may_begin_again(opener: Cx, instance: Instance, node: PlanNode) -> bool:
     """Whether an action of *node* may subscribe anew to *opener*, which has ended but for its moment."""
-    at, owner, below = opener.instance, opener.node, opener.instance.detached & opener.node.bit
-    while below and at is not instance:
-        if at.parent is None:
-            return False
-        at, owner = at.parent, at.sink
-    return bool(below and owner is not None and node.mask & owner.bit)
+    at: Instance | None = opener.instance
+    owner: PlanNode | None = opener.node
+    if not opener.instance.detached & opener.node.bit:
+        return False
+    masks = _before(instance, node)
+    while at is not None and owner is not None:
+        if masks.get(at, 0) & owner.bit:
+            return True
+        owner, at = at.sink, at.parent
+    return False
+
+
+def _before(instance: Instance, node: PlanNode) -> dict[Instance, int]:
+    """Return the nodes that stand before *node*, by instance: also those behind what is shared."""
+    masks: dict[Instance, int] = {}
+    left = [(instance, node)]
+    while left:
+        at, node = left.pop()
+        known = masks.get(at, 0)
+        masks[at] = known | node.mask
+        new = node.mask & ~known
+        left += [find_hub(at, leaf) for leaf in at.plan.leaves if leaf.bit & new and isinstance(leaf.op, HubLeaf)]
+    return masks

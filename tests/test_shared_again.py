@@ -1,0 +1,60 @@
+"""What is shared and opens windows or groups, and is subscribed again as its last reader leaves: hosted as by RxPY."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from lanes import crossed
+
+from reliable_rx.testing import RUNNERS, parse_marbles, run_plain
+from reliable_rx.testing.oracle import compare
+
+Piece = Callable[[Any, Any, Any], Any]
+"""Given operators, creation functions and a sequence, it returns one."""
+
+BEGINS: dict[str, Piece] = {
+    "hot": lambda ops, rx, n: n,
+    "interval": lambda ops, rx, n: rx.interval(1.0).pipe(ops.take(3)),
+    "delay": lambda ops, rx, n: n.pipe(ops.delay(0.5)),
+    "flat_map of timers": lambda ops, rx, n: n.pipe(ops.flat_map(lambda x: rx.interval(0.75).pipe(ops.take(3)))),
+}
+OPENS: dict[str, Piece] = {
+    "window_with_count": lambda ops, rx, n: n.pipe(ops.window_with_count(2)),
+    "window_when": lambda ops, rx, n: n.pipe(ops.window_when(lambda: rx.timer(1.6))),
+    "window_with_time": lambda ops, rx, n: n.pipe(ops.window_with_time(1.6)),
+    "group_by": lambda ops, rx, n: n.pipe(ops.group_by(lambda x: x % 2)),
+}
+READS: dict[str, Piece] = {
+    "values": lambda ops, rx, n: n.pipe(ops.merge_all()),
+    "counts": lambda ops, rx, n: n.pipe(ops.flat_map(lambda each: each.pipe(ops.count()))),
+}
+SHARES: dict[str, Piece] = {
+    "share": lambda ops, rx, n: n.pipe(ops.share()),
+    "replay": lambda ops, rx, n: n.pipe(ops.replay(1), ops.ref_count()),
+    "shared twice": lambda ops, rx, n: n.pipe(ops.share(), ops.map(lambda x: x + 20), ops.share()),
+}
+AGAIN: dict[str, Piece] = {
+    "concat": lambda ops, rx, s: s.pipe(ops.take(1), ops.concat(s.pipe(ops.map(lambda x: x + 10)))),
+    "concat behind two": lambda ops, rx, s: s.pipe(ops.take(2), ops.concat(s.pipe(ops.count()))),
+    "repeat": lambda ops, rx, s: s.pipe(ops.take(1), ops.repeat(2)),
+    "within": lambda ops, rx, s: s.pipe(
+        ops.take(1), ops.flat_map(lambda x: rx.just(x).pipe(ops.concat(s.pipe(ops.take(2)))))
+    ),
+}
+
+
+@pytest.mark.parametrize("begins, opens, reads, shares, again", crossed(BEGINS, OPENS, READS, SHARES, AGAIN))
+def test_it_begins_again_as_by_rxpy(begins: str, opens: str, reads: str, shares: str, again: str) -> None:
+    """However it is run, all comes that plain `reactivex` lets come, when it does, and the end of it too."""
+
+    def build(ops: Any, rx: Any, n: Any) -> Any:
+        for piece in (BEGINS[begins], OPENS[opens], READS[reads], SHARES[shares], AGAIN[again]):
+            n = piece(ops, rx, n)
+        return n
+
+    streams = [parse_marbles("-1-2-3---|")]
+    expected = run_plain(build, streams, 40.0)
+    for name, run in RUNNERS.items():
+        compare(name, streams, expected, run(build, streams, 40.0))
