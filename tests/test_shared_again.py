@@ -39,6 +39,9 @@ AGAIN: dict[str, Piece] = {
     "concat": lambda ops, rx, s: s.pipe(ops.take(1), ops.concat(s.pipe(ops.map(lambda x: x + 10)))),
     "concat behind two": lambda ops, rx, s: s.pipe(ops.take(2), ops.concat(s.pipe(ops.count()))),
     "repeat": lambda ops, rx, s: s.pipe(ops.take(1), ops.repeat(2)),
+    "switch": lambda ops, rx, s: s.pipe(ops.take(1), ops.switch_map(lambda x: s)),
+    "defer": lambda ops, rx, s: s.pipe(ops.take(1), ops.concat(rx.defer(lambda _: s))),
+    "retry": lambda ops, rx, s: s.pipe(ops.map(lambda x: x // (x - 2)), ops.retry(2)),
     "within": lambda ops, rx, s: s.pipe(
         ops.take(1), ops.flat_map(lambda x: rx.just(x).pipe(ops.concat(s.pipe(ops.take(2)))))
     ),
