@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
 from checkpoint.sealed_log.journal import Journal
 from hosting.edges.streams import Streams
@@ -29,23 +28,18 @@ Told = Callable[[], group_commit.Told]
 """What the next group is to say besides its turns."""
 
 
-class Now(Protocol):
-    """The time of the next turn."""
-
-    def __call__(self) -> float: ...
-
-
 class TurnExecutor:
     """Takes the turns of one evaluator, and shows what they emitted.
 
-    *worker* writes the groups, *calls* makes the calls that turns want, *told* says what a group has to say besides.
+    *now* is the time of the next turn, *worker* writes the groups, *calls* makes the calls that turns want, *told*
+    says what a group has to say besides.
     """
 
     def __init__(
         self,
         engine: QueryEngine,
         *,
-        now: Now,
+        now: Callable[[], float],
         lifecycle: Lifecycle,
         inside: Inside,
         standstill: Standstill,
