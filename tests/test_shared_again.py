@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from lanes import crossed
 
+from hosting.engine.failing import strike
 from reliable_rx.testing import RUNNERS, parse_marbles, run_plain
+from reliable_rx.testing.hosted import HostedRun
 from reliable_rx.testing.oracle import compare
 
 Piece = Callable[[Any, Any, Any], Any]
@@ -61,3 +63,21 @@ def test_it_begins_again_as_by_rxpy(begins: str, opens: str, reads: str, shares:
     expected = run_plain(build, streams, 40.0)
     for name, run in RUNNERS.items():
         compare(name, streams, expected, run(build, streams, 40.0))
+
+
+def test_a_query_that_ends_within_the_moment_ends_as_ever() -> None:
+    """What ends a query from outside, in the place of a timer, begins nothing again: it is done at once."""
+    runs: list[HostedRun] = []
+
+    def build(ops: Any, rx: Any, n: Any) -> Any:
+        def struck(x: int) -> int:
+            (standing,) = runs[0].engine.standing.values()
+            strike(runs[0].engine, standing, OSError("no room"))
+            return x
+
+        windows = rx.interval(1.0).pipe(ops.window_with_count(2), ops.merge_all(), ops.map(struck), ops.share())
+        return windows.pipe(ops.take(1), ops.concat(windows))
+
+    runs.append(HostedRun(build, [parse_marbles("---|")], 5.0, crash=False))
+    values = runs[0].play()
+    assert [(each.time_s, each.kind) for each in values] == [(1.0, "N"), (1.0, "E")]

@@ -31,11 +31,14 @@ def close(opener: Cx) -> None:
         opener.instance.reader_left(opener.node)
 
 
-def may_begin_again(opener: Cx, instance: Instance, node: PlanNode) -> bool:
-    """Whether an action of *node* may subscribe anew to *opener*, which has ended but for its moment."""
+def may_begin_again(opener: Cx, instance: Instance, node: PlanNode | None) -> bool:
+    """Whether an action of *node* may subscribe anew to *opener*, which has ended but for its moment.
+
+    What ends a query in the place of a timer is of no *node*, and begins nothing.
+    """
     at: Instance | None = opener.instance
     owner: PlanNode | None = opener.node
-    if not opener.instance.detached & opener.node.bit:
+    if node is None or not opener.instance.detached & opener.node.bit:
         return False
     masks = _before(instance, node)
     while at is not None and owner is not None:
