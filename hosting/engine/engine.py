@@ -14,6 +14,7 @@ from typing import Any
 
 from checkpoint.format.stored_errors import lasting
 from hosting.engine.admission import admit
+from hosting.engine.copies import key_of
 from hosting.engine.cycles import Readers
 from hosting.engine.dispatch import Cascade, Delivery
 from hosting.engine.disposed_ids import Retired
@@ -72,6 +73,7 @@ class QueryEngine(Delivery, TimeMoves):
 
     own_clock: EventClock | None = None
     absorb = absorb
+    key_of = key_of
 
     def __init__(self) -> None:
         super().__init__(0.0, deque(), Ordering())

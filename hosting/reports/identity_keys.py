@@ -19,14 +19,13 @@ from typing import Any
 
 from reactivex.internal.utils import NotSet
 
-from checkpoint.format.codec import decode, encode
+from hosting.engine.copies import by_hash, differs, odd
 from hosting.engine.engine import QueryEngine
 from hosting.engine.hosted_query import Standing
 from hosting.engine.records import query_of
 from hosting.engine.snapshot import each_row, is_live
 from hosting.evaluator.group_commit import BY_VALUE
 from hosting.reports.incidents import Incidents
-from reliable_rx.class_of import ids_of
 from reliable_rx.errors import printable
 from reliable_rx.interrupts import let_through
 from reliable_rx.runtime.inner_sequences import Subject
@@ -37,14 +36,11 @@ from reliable_rx.shown import bounded_repr, cut_end
 KIND = "identity"
 LOOKED_AT = 8
 """How many values of a class that is not plain are looked at of each operator; behind them, one in a checkpoint."""
-PLACES_MAX = 200
-"""A tuple with more places, those of the tuples within counted, is not looked at: to compare it may take for ever."""
 NEWEST = 4096
 """How many values of one state are looked at, plain ones among them."""
 SHOWN_MAX = 80
 ROWS, ROWS_IN_ALL = 256, 4096
 """How many rows are looked at of a query, and of all together."""
-ATOMS = ids_of((int, str, bytes, bool, type(None)))
 Same = Callable[[Any, Any], Any]
 
 
@@ -101,7 +97,7 @@ class IdentityKeys:
         self._incidents.report(
             KIND,
             name,
-            f"{what}, and to no copy: behind a restart it takes the same one for a new one, and outputs may come "
+            f"{what}, and to no copy: each counts as a new one, behind a restart at the latest, and outputs may come "
             f"again; {BY_VALUE}",
             level=logging.WARNING,
             once=True,
@@ -112,7 +108,7 @@ def compared(unit: Any) -> Iterator[tuple[str, Same, Any]]:
     """Yield what the row of *unit* holds for comparison: path of the operator, how it compares, the value."""
     if isinstance(unit, Subject):
         if unit.node is not None and unit.node.op.begins_again:
-            yield unit.node.path, by_hash, unit.key
+            yield unit.node.path, by_hash, unit.given_key
         readers = dict.fromkeys(each for _, each, _ in unit.subscribers if each is not None and each.unit is unit)
         for each in readers:
             yield from compared(each)
@@ -135,52 +131,6 @@ def values_of(held: Any, how: str) -> Iterable[Any]:
     if how == "value":
         return () if held is NotSet else (held,)
     return islice(reversed(held) if type(held) in (dict, list, deque) else held, NEWEST)
-
-
-def odd(value: Any) -> Any:
-    """Return what of *value* is not compared by what it is, as far as types say: the first such place; None if all is.
-
-    >>> odd(("a", 1.5)), odd(("a", float("nan"))), odd(Exception)
-    (None, nan, <class 'Exception'>)
-    """
-    return None if is_plain(value) else next((each for each in parts(value) if not is_plain(each)), None)
-
-
-def is_plain(value: Any) -> bool:
-    """Whether *value*, which is no tuple, is compared by what it is."""
-    return id(type(value)) in ATOMS or (type(value) is float and value == value)
-
-
-def parts(value: Any) -> Iterator[Any]:
-    """Yield *value*, or what lies in a tuple and the tuples within: nothing of one that has very many places."""
-    found, waiting = [], [value]
-    while waiting:
-        each = waiting.pop()
-        if type(each) is not tuple:
-            found.append(each)
-        elif len(found) + len(waiting) + len(each) > PLACES_MAX:
-            return
-        else:
-            waiting += each
-    yield from found
-
-
-def by_hash(one: Any, other: Any) -> bool:
-    """Whether a dict or set takes *other* for *one*, which it has."""
-    return one is other or (hash(one) == hash(other) and bool(one == other))
-
-
-def differs(value: Any, same: Same) -> bool:
-    """Whether *value* is the *same* as itself, and not as what a checkpoint makes of it; False where that is not known.
-
-    >>> differs(("a", float("nan")), eq), differs(float("nan"), eq), differs(float("nan"), by_hash)
-    (True, False, True)
-    """
-    try:
-        return bool(same(value, value)) and not same(value, decode(encode(value)))
-    except BaseException as raised:  # what is the user's compares, and is taken apart
-        let_through(raised)
-        return False
 
 
 def short(value: Any) -> str:

@@ -75,18 +75,18 @@ class GroupBy(Stage, name="group_by"):
         try:
             group.feed((value if element_mapper is None else element_mapper(value),))
         finally:
-            self.begun(cx, key, group)
+            self.begun(cx, group)
 
     def begin(self, cx: Context, key: Hashable) -> Any:
         """Start the group of *key*, emit it, and return what feeds it."""
         group = cx.begin(key)
-        cx.moment(self.emit_group, cx, key, group)
+        cx.moment(self.emit_group, cx, group)
         return group.subject  # type: ignore[attr-defined]
 
-    def begun(self, cx: Context, key: Hashable, group: Any) -> None:
-        """The group of *key* has had the element with which it began."""
+    def begun(self, cx: Context, group: Any) -> None:
+        """A group has had the element with which it began."""
 
-    def emit_group(self, cx: Context, key: Hashable, group: Any) -> bool:
+    def emit_group(self, cx: Context, group: Any) -> bool:
         """Emit a group; give it up and return False if its event was skipped and nothing reads it.
 
         The next event of its key begins it again.
@@ -98,7 +98,7 @@ class GroupBy(Stage, name="group_by"):
         cx.emit(group)
         if cx.skipped == skipped or group.subject.subscribers:
             return True
-        cx.end(key)
+        cx.end(group.subject.key)
         return False
 
     def _make_room(self, cx: Context, most: int) -> None:
@@ -119,23 +119,24 @@ class GroupByUntil(GroupBy, name="group_by_until"):
         return as_query(self.duration_mapper(outer))  # type: ignore[misc]
 
     def begin(self, cx: Context, key: Hashable) -> Any:
-        group = cx.begin(key)
-        cx.prepare(key, group)
-        if cx.moment(self.emit_group, cx, key, group):
-            cx.moment(self.start, cx, key, group)
+        group: Any = cx.begin(key)
+        subject = group.subject
+        cx.prepare(subject.key, group)
+        if cx.moment(self.emit_group, cx, group):
+            cx.moment(self.start, cx, subject)
         else:
-            cx.close(key)
-        return group.subject  # type: ignore[attr-defined]
+            cx.close(subject.key)
+        return subject
 
-    def start(self, cx: Context, key: Hashable, group: Any) -> None:
+    def start(self, cx: Context, group: Any) -> None:
         """Start the duration of a group, which what it sets going without delay may end: behind the first element."""
-        cx.start(key)
-        group.subject.is_over = False
+        cx.start(group.key)
+        group.is_over = False
 
-    def begun(self, cx: Context, key: Hashable, group: Any) -> None:
+    def begun(self, cx: Context, group: Any) -> None:
         is_over, group.is_over = group.is_over, None
         if is_over:
-            cx.end(key)
+            cx.end(group.key)
 
     def on_unopened(self, cx: Context, key: Hashable) -> None:
         cx.end(key)

@@ -265,7 +265,7 @@ class Inner(Keyed[K, T], Query[T]):
 
     @property
     def key(self) -> K:  # type: ignore[override]
-        return self.subject.key  # type: ignore[return-value]
+        return self.subject.given_key  # type: ignore[no-any-return]
 
     def __copy__(self) -> Inner[K, T]:
         return self

@@ -49,6 +49,9 @@ class World(Protocol):
     def order(self) -> int:
         """The next number of a counter that only grows: it orders subscriptions and simultaneous timers."""
 
+    def key_of(self, key: Hashable, /) -> Hashable:
+        """Return *key* as that of a new group: where rows are written, one of its own for what no copy of it equals."""
+
     def moment(self, opener: Cx, call: Callable[..., T], /, *args: Any) -> T:
         """Call *call*, and have all happen before this returns that it sets going without delay.
 

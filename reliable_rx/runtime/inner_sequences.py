@@ -20,6 +20,35 @@ Address = tuple[Any, ...]
 Subscriber = tuple[int, Any, Any]  # order, instance or None, leaf node or observer
 
 
+class OwnKey:
+    """The key of a group which no copy of it equals (a NaN, an object without ``__eq__``), told apart by a *number*.
+
+    No value of a key mapper is equal to it, so that each of these begins a group, in every replay alike.
+    """
+
+    __slots__ = ("key", "number")
+
+    def __init__(self, key: Hashable, number: int) -> None:
+        self.key, self.number = key, number
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is OwnKey and other.number == self.number
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (OwnKey, (self.key, self.number))
+
+    def __repr__(self) -> str:
+        return repr(self.key)
+
+
+def given_key(key: Any) -> Any:
+    """Return the key of a group as its key mapper has given it."""
+    return key.key if type(key) is OwnKey else key
+
+
 class Subject:
     """One live inner sequence: its owner, its key, and who reads it, in order of subscription."""
 
@@ -109,6 +138,11 @@ class Subject:
         for _, instance, _ in self.subscribers:
             if instance is not None:
                 self.release(instance)
+
+    @property
+    def given_key(self) -> Any:
+        """The key of a group as its key mapper has given it."""
+        return given_key(self.key)
 
     @property
     def row_key(self) -> Any:

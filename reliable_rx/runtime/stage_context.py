@@ -187,7 +187,7 @@ class Cx:
         limit = self.node.op.inner_limit  # type: ignore[attr-defined]
         if len(groups) >= getattr(self.node.plan.limits, limit):
             raise exceeded(self.node, limit)
-        return Inner(self.instance.begin(self.node, key))
+        return Inner(self.instance.begin(self.node, self.instance.world.key_of(key)))
 
     def groups(self) -> dict[Any, Any]:
         return self.instance.groups(self.node)
