@@ -13,6 +13,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
+from hosting.engine import timers
 from reliable_rx import operators as ops
 from reliable_rx.errors import StoreUnavailable
 
@@ -450,3 +451,23 @@ def test_a_coroutine_that_is_taken_for_a_value_is_told(caplog: pytest.LogCapture
     for each in made:
         each.close()
     assert "'coroutine' and 'int'" in incident.message and "awaited by map_async" in incident.message
+
+
+def test_an_error_within_a_moment_whose_opener_has_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted error of ours: the window that was let go of has nobody to tell in its query, and the host is told."""
+
+    def planted(*_: Any) -> bool:
+        raise AttributeError("planted")
+
+    monkeypatch.setattr(timers, "may_begin_again", planted)
+    pairs = rx.interval(1.0).pipe(ops.window_with_count(2), ops.merge_all(), ops.share())
+    time_s = [0.0]
+    with QueryEvaluator(MemoryStore(), clock=lambda: time_s[0]) as evaluator:
+        evaluator.create("q", pairs.pipe(ops.take(1), ops.concat(pairs)))
+        evaluator.start()
+        time_s[0] = 5.0
+        while evaluator.step():
+            pass
+        (incident,) = [each for each in evaluator.statistics().incidents if each.kind == "unheard"]
+    assert (incident.subject, incident.level) == ("q/window_with_count", "warning")
+    assert "planted" in incident.message

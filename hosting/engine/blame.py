@@ -8,16 +8,11 @@ waits. Then the turn is neither taken nor journalled, and the next start takes i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from checkpoint.format.stored_errors import plain_trace
 from reliable_rx import handled
 from reliable_rx.class_of import is_a, is_odd
 from reliable_rx.errors import StoredError, text_of, type_of
 from reliable_rx.interrupts import let_through
-
-if TYPE_CHECKING:
-    pass
 
 
 def blamed(raised: BaseException) -> Exception:

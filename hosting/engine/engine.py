@@ -7,7 +7,6 @@ events stamped *t* and before the first thing that happens later, as in Rx under
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -48,7 +47,7 @@ from hosting.engine.turns import (
     Turn,
     end_of,
 )
-from reliable_rx.errors import described
+from hosting.engine.unheard import effect_failed, unheard
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.names import ENDINGS
@@ -72,8 +71,7 @@ class QueryEngine(Delivery, TimeMoves):
     """
 
     own_clock: EventClock | None = None
-    absorb = absorb
-    key_of = key_of
+    absorb, key_of, effect_failed, unheard = absorb, key_of, effect_failed, unheard
 
     def __init__(self) -> None:
         super().__init__(0.0, deque(), Ordering())
@@ -111,7 +109,8 @@ class QueryEngine(Delivery, TimeMoves):
         self.event: tuple[str, str, int, Any] | None = None
         self.turn: Turn | None = None
         self.skips = Skips()
-        self.effects: dict[str, Exception] = {}  # by path, what the last effect of a part that has ended failed with
+        self.unheard_errors: dict[tuple[str, str], Exception] = {}
+        """By kind and path, the last error that nobody in a query has heard; kept for a host that asks for news."""
         self.news: dict[str, None] | None = None
         """Queries that have failed, were revived, skipped or dropped an event; kept for a host that asks."""
         self.mishaps: dict[str, tuple[tuple[str, str, int, Any] | None, Exception]] = {}
@@ -469,13 +468,6 @@ class QueryEngine(Delivery, TimeMoves):
         """Have a host look at the query *name* after this turn."""
         if self.news is not None:
             self.news[name] = None
-
-    def effect_failed(self, node: PlanNode, error: Exception) -> None:
-        if self.news is None:
-            what = f"{node.path} has ended, and its last effect failed: {described(error)}"
-            warnings.warn(what, RuntimeWarning, stacklevel=2)
-        else:
-            self.effects[node.path] = error
 
 
 TAKE: dict[type, Callable[[QueryEngine, Any], None]] = {

@@ -23,6 +23,7 @@ from hosting.engine.engine import QueryEngine
 from hosting.engine.failing import with_text
 from hosting.engine.hosted_query import FAILED, Standing
 from hosting.engine.skipping import place_of
+from hosting.engine.unheard import WHAT
 from hosting.evaluator.call_executor import Calls
 from hosting.evaluator.host_clock import HostClock, remedy_of_late
 from hosting.evaluator.lifecycle import Lifecycle
@@ -126,7 +127,7 @@ class Reporter:
 
     def begin(self) -> None:
         """After a start: tell once what was so before it."""
-        self._engine.effects.clear()
+        self._engine.unheard_errors.clear()
         handed_on = {each["subject"] for each in self._earlier if each["kind"] in DROPPED}
         for each in self._engine.standing.values():
             self.look_at_query(each.name)
@@ -188,8 +189,8 @@ class Reporter:
     def _tell_news(self, now: float) -> None:
         if self.news:
             self.tell_queries()
-        if self._engine.effects:
-            self._tell_effects()
+        if self._engine.unheard_errors:
+            self._tell_unheard()
         if self._intake.late.untold and self.has_begun:
             self._tell_late()
         if len(self._engine.failures) != len(self._ended):
@@ -309,14 +310,13 @@ class Reporter:
         if found := readers_of(self._engine, name):
             LOG.warning("query %r is disposed of, and its stream ends for %s", name, name_some(found))
 
-    def _tell_effects(self) -> None:
-        effects = self._engine.effects
-        for path, error in effects.items():
-            message = (
-                f"what it does last (finally_action, using) has failed with {described(error)}; it has ended anyway"
-            )
-            self.incidents.report("effect", path, message, error=error, level=logging.WARNING)
-        effects.clear()
+    def _tell_unheard(self) -> None:
+        for (kind, path), error in self._engine.unheard_errors.items():
+            self.incidents.report(
+                kind, path, f"{WHAT[kind]} has failed with {described(error)}; it has ended anyway",
+                error=error, level=logging.WARNING,
+            )  # fmt: skip
+        self._engine.unheard_errors.clear()
 
     def _tell_sources(self, what: str) -> None:
         failures = self._engine.failures

@@ -70,7 +70,7 @@ class Timer(Waits, name="timer"):
 
     def once(self, now: float) -> float | None:
         time = self.duetime
-        if type(time) is not float or time <= 0.0 or self.period is not None:
+        if type(time) is not float or not time > 0.0 or self.period is not None:
             return None
         due = now + time
         return (due * 1e6 + TO_WHOLE - TO_WHOLE) / 1e6 if -NEAR_S < due < NEAR_S else in_microseconds(due)

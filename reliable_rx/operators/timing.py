@@ -40,9 +40,9 @@ TO_WHOLE = 1.5 * 2.0**52
 def due_from(now: float, time: Time) -> float:
     """Return when *time* (a duration from *now*, or a date) is due.
 
-    *Raises* `TypeError` for a date without a time zone, as RxPY does.
+    *Raises* `TypeError` for a date without a time zone, as RxPY does, and `ValueError` for a NaN.
     """
-    if type(time) is float:
+    if type(time) is float and time == time:
         return now + time if time > 0.0 else now
     if isinstance(time, datetime):
         return Scheduler.to_seconds(time)

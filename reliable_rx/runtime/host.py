@@ -80,6 +80,9 @@ class World(Protocol):
     def struck(self, instance: Instance, error: Exception, /) -> None:
         """The interpreter raised *error* where no operator could deal with it: *instance* cannot go on."""
 
+    def unheard(self, instance: Instance, node: PlanNode, error: Exception, /) -> None:
+        """A step of *node* raised *error* when it had ended, so that nobody in the query hears of it."""
+
     def effect_failed(self, node: PlanNode, error: Exception, /) -> None:
         """An effect of a part that has ended raised *error*, which nobody in the query can hear any more."""
 

@@ -154,7 +154,7 @@ class Instance:
             node, ending = node.head, False
         was_active = self.active & node.bit
         if was_active:
-            if node.yields_inner and not force and (self._is_read(node) or is_opening(self, node)):
+            if node.yields_inner and not force and (self.is_read(node) or is_opening(self, node)):
                 self.detached |= node.bit
                 return
             self.active ^= was_active
@@ -381,7 +381,7 @@ class Instance:
             subject.end(error)
             self.reader_left(node)
 
-    def _is_read(self, node: PlanNode) -> bool:
+    def is_read(self, node: PlanNode) -> bool:
         if node.op.is_hub:
             return bool(subject_of_hub(self, node).subscribers)
         return any(subject.is_read for subject in self.groups(node).values())
@@ -394,6 +394,6 @@ class Instance:
 
     def reader_left(self, node: PlanNode) -> None:
         """Stop a node that nobody hears any more once its last inner sequence has lost its last reader."""
-        if self.detached & node.bit and not self._is_read(node):
+        if self.detached & node.bit and not self.is_read(node):
             self.detached &= ~node.bit
             self.deactivate(node)

@@ -97,6 +97,8 @@ class Cx:
     def schedule(self, due: float, tag: Hashable) -> None:
         instance, node = self.instance, self.node
         if instance.active & node.bit:  # what an operator emits may end it before it goes on to here
+            if due != due:
+                raise ValueError(f"a timer of {node.path} is to be due at {due!r}, which is no time")
             instance.set_timer(node, tag, due)
 
     def soon(self, tag: Hashable) -> None:
@@ -314,15 +316,23 @@ def fail_node(
     with: see `leave_out`. One that struck while another was dealt with is never skipped: *node* would go on, or
     complete, as if nothing had failed.
 
-    A node that has ended is not told of errors, as in Rx. But what strikes anywhere may have struck between two nodes,
-    or while an error was dealt with: then the row is half done, and what is downstream would wait for ever.
+    A node that has ended is not told of errors, as in Rx: the host is. But what strikes anywhere may have struck
+    between two nodes, or while an error was dealt with: then the row is half done, and what is downstream would wait
+    for ever.
     """
     if isinstance(error, ANYWHERE) and (not instance.active & node.bit or isinstance(error.__context__, ANYWHERE)):
         instance.world.struck(instance, error)
     elif had_error or not absorb(instance, node, error, had_value=had_value):
+        if not is_heard(instance, node):
+            instance.world.unheard(instance, node, error)
         finish_node(instance, node, error)
     elif not had_value:
         leave_out(instance, node)
+
+
+def is_heard(instance: Instance, node: PlanNode) -> bool:
+    """Whether anybody is told how *node* ends: what is downstream, or who reads an inner sequence of its."""
+    return bool(instance.active & node.bit and (not instance.detached & node.bit or instance.is_read(node)))
 
 
 def absorb(instance: Instance, node: PlanNode, error: Exception, *, had_value: bool) -> bool:

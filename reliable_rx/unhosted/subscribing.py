@@ -277,6 +277,9 @@ class PlainWorld:
         """Rx knows no such policy."""
         return False
 
+    def unheard(self, instance: Instance, node: PlanNode, error: Exception) -> None:
+        """As with RxPY, nobody is told."""
+
     def effect_failed(self, node: PlanNode, error: Exception) -> None:
         raise Escaped(error) from error
 

@@ -60,12 +60,17 @@ def relative_seconds(time: Any) -> float:
 
     >>> relative_seconds(1.5)
     1.5
+
+    *Raises* `TypeError` for what is neither, `ValueError` for a NaN, at which no timer is ever due.
     """
-    if type(time) is float:
+    if type(time) is float and time == time:
         return time
     if isinstance(time, str) or not (hasattr(time, "__float__") or hasattr(time, "total_seconds")):
         raise TypeError(f"a duration is a number of seconds or a timedelta, got {time!r}")
-    return float(time.total_seconds() if hasattr(time, "total_seconds") else time)
+    seconds = float(time.total_seconds() if hasattr(time, "total_seconds") else time)
+    if seconds != seconds:
+        raise ValueError(f"a duration is a number of seconds or a timedelta, got {time!r}")
+    return seconds
 
 
 # -- states
