@@ -253,7 +253,10 @@ class QueryEngine(Delivery, TimeMoves):
         self.calls.answer(turn.call, turn.payload)
 
     def take_create(self, turn: Create) -> None:
-        self.advance(turn.time)
+        with self.ahead(turn.time):
+            self.create(turn)
+
+    def create(self, turn: Create) -> None:
         standing = Standing(turn.code, self, turn.name, policy=turn.policy, keys=turn.keys)
         standing.born = self.order()
         if turn.name in self.suspended and self.suspended.resume(standing, turn):

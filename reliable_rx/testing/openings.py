@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType, SimpleNamespace
 from typing import Any, TypeVar
 from unittest.mock import patch
 
@@ -30,6 +33,8 @@ HOMES = ("_groupbyuntil", "_groupjoin", "_window", "_windowwithcount", "_windoww
 """The modules of RxPY that make them."""
 FED_IN_MOMENTS = ("_window", "_windowwithcount", "_windowwithtimeorcount")
 """Those of windows that an element may end: what it sets going in them comes before."""
+BUFFERS = ("_buffer", "_bufferwithtime", "_bufferwithtimeorcount")
+"""The modules of RxPY that make buffers of windows, which nobody else reads: for a host they are no moments."""
 T = TypeVar("T")
 Operator = Callable[[Observable[Any]], Observable[Any]]
 _plain_until = operators.group_by_until
@@ -154,6 +159,26 @@ def group_of(clock: MomentScheduler, *, is_fed_in_moments: bool) -> type[Subject
     return Window if is_fed_in_moments else Group
 
 
+def another(name: str) -> Any:
+    """Return a module of RxPY's operators once more, which no patch of the first one reaches."""
+    spec = find_spec(f"reactivex.operators.{name}")
+    module: ModuleType = module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
+
+
+@cache
+def plain_windows() -> SimpleNamespace:
+    """Return RxPY's operators with windows that stay as they are: those of which it makes buffers."""
+    found = SimpleNamespace(**vars(operators))
+    for home in ("_groupjoin", *(each for each in HOMES if each.startswith("_window"))):
+        module = another(home)
+        module.ops = found
+        for name in OPENERS:
+            setattr(found, name, getattr(module, f"{name}_", getattr(found, name)))
+    return found
+
+
 @contextmanager
 def opening_in_moments(clock: MomentScheduler) -> Iterator[None]:
     """Let RxPY's groups and windows open as those of a host."""
@@ -170,7 +195,10 @@ def opening_in_moments(clock: MomentScheduler) -> Iterator[None]:
         return lambda *args, **kwargs: compose(plain(*args, **kwargs), settled(clock))
 
     replaced = {name: of(getattr(operators, name)) for name in OPENERS} | {"group_by_until": until}
+    unread = plain_windows()
     with ExitStack() as patches:
+        for module in BUFFERS:
+            patches.enter_context(patch(f"reactivex.operators.{module}.ops", unread))
         patches.enter_context(patch.multiple(operators, **replaced))
         for module in HOMES:
             group = group_of(clock, is_fed_in_moments=module in FED_IN_MOMENTS)

@@ -1,0 +1,161 @@
+"""What came due while nothing ran meets the query as it was edited: mended functions, renamed fields, and no others.
+
+A life is one run of an app with a clock of its own. What is due lies behind the stop and before the next start, by
+which its functions were mended or the class of its values has changed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lanes import every
+
+import reliable_rx as rx
+from checkpoint import MemoryStore, SqliteStore
+from hosting import ListSource, QueryEvaluator
+from reliable_rx import operators as ops
+
+NAME = "orders_while_stopped"
+STOPPED_S, STARTED_S = 1.0, 60.0
+n = rx.source("n")
+HOLDS: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {
+    "delay": lambda n, f: n.delay(10.0).map(f),
+    "debounce": lambda n, f: n.debounce(10.0).map(f),
+    "sample": lambda n, f: n.sample(10.0).map(f),
+    "buffer_with_time": lambda n, f: n.buffer_with_time(40.0).map(lambda values: [f(value) for value in values]),
+    "window_with_time": lambda n, f: n.window_with_time(40.0).flat_map(lambda w: w.to_list()).map(
+        lambda values: [f(value) for value in values]
+    ),
+    "tumbling_window": lambda n, f: n.tumbling_window(40.0).flat_map(lambda w: w.to_list()).map(
+        lambda values: [f(value) for value in values]
+    ),
+    "within windows": lambda n, f: n.window_with_time(40.0).flat_map(lambda w: w.take_last(9).map(f)),
+    "timers": lambda n, f: n.flat_map(lambda value: rx.timer(10.0).map(lambda _: f(value))),
+    "timers in a row": lambda n, f: n.concat_map(lambda value: rx.timer(10.0).map(lambda _: f(value))),
+    "groups with a time to live": lambda n, f: n.group_by(key_of, ttl_s=10.0).flat_map(
+        lambda group: group.take_last(9).map(f)
+    ),
+    "groups until a timer": lambda n, f: n.pipe(
+        ops.group_by_until(key_of, None, lambda group: rx.timer(10.0)), ops.flat_map(lambda g: g.take_last(9).map(f))
+    ),
+}  # fmt: skip
+
+
+def key_of(value: Any) -> int:
+    return getattr(value, "number", value) % 2
+
+
+def failing(value: Any) -> Any:
+    """The function before it was mended."""
+    return {}[value]
+
+
+def mended(value: Any) -> Any:
+    return getattr(value, "number", value) * 10
+
+
+def life(store: Any, queries: dict[str, Any], values: list[Any], *times_s: float, stops: bool) -> list[list[Any]]:
+    """Host *queries* at each of *times_s*, end with a checkpoint or as a kill does, and return what came of each."""
+    clock = [times_s[0]]
+    with closing(
+        QueryEvaluator(store, clock=lambda: clock[0], background=False, checkpoint_interval_s=1e9)
+    ) as evaluator:
+        evaluator.source("n", ListSource(values, follow=True))
+        for name, query in queries.items():
+            evaluator.create(name, query)
+        evaluator.start()
+        for clock[0] in times_s:
+            while evaluator.step():
+                pass
+        if stops:
+            evaluator.checkpoint()
+        evaluator.flush()
+        assert {each: evaluator.query(each).status for each in queries} == dict.fromkeys(queries, "running")
+        return [[each for part in evaluator.stream(name).read(0, 999) for each in part.values] for name in queries]
+
+
+@pytest.mark.parametrize("stops", [True, False])
+@pytest.mark.parametrize("holds", every(4, HOLDS, commits=1))
+def test_what_came_due_meets_the_mended_function(holds: str, stops: bool) -> None:
+    """As if the query had been what it is today when it stopped, with all that it held; nothing beside it changes."""
+    build, beside = HOLDS[holds], n.delay(10.0).scan(lambda total, each: total + each, 0)
+    store, whole = MemoryStore(), MemoryStore()
+    assert life(store, {"q": build(n, failing), "beside": beside}, [1, 2, 3], 0.0, STOPPED_S, stops=stops) == [[], []]
+    came = life(store.reopen(), {"q": build(n, mended), "beside": beside}, [1, 2, 3], STARTED_S, stops=True)
+    assert came == life(whole, {"q": build(n, mended), "beside": beside}, [1, 2, 3], 0.0, STARTED_S, stops=True)
+    assert came[0] and came[1] == [1, 3, 6]
+
+
+BROUGHT: dict[str, Callable[[Any], Any]] = {
+    "timeout": lambda q: q.merge(n.timeout(30.0).ignore_elements()),
+    "interval": lambda q: q.merge(rx.interval(30.0)),
+    "take_with_time": lambda q: q.merge(rx.of(7).delay(30.0)),
+    "beginning": lambda q: q.start_with(8),
+}
+
+
+@pytest.mark.parametrize("brought", BROUGHT)
+def test_what_an_edit_brings_begins_now(brought: str) -> None:
+    """It has not waited while nothing ran, and does not end, or tick, for that time.
+
+    What it is given of that time it takes at its own time: a `timeout` behind a `delay` counts from there.
+    """
+    store = MemoryStore()
+    query = n.delay(10.0).map(mended)
+    life(store, {"q": query}, [1, 2, 3], 0.0, STOPPED_S, stops=True)
+    (came,) = life(store.reopen(), {"q": BROUGHT[brought](query)}, [1, 2, 3], STARTED_S, STARTED_S + 1.0, stops=True)
+    assert came == [10, 20, 30]
+    (more,) = life(
+        store.reopen(), {"q": BROUGHT[brought](query)}, [1, 2, 3, 4], STARTED_S + 2.0, STARTED_S + 29.0, stops=True
+    )
+    assert more == [10, 20, 30, 40]
+
+
+def test_a_query_that_reads_what_came_due_is_edited_before_it_comes() -> None:
+    """Also where the one that held it was not edited, and is declared first."""
+    store, total = MemoryStore(), rx.source("q").scan(lambda total, each: total + each, 0)
+    life(store, {"q": n.delay(10.0), "r": total.map(failing)}, [1, 2, 3], 0.0, STOPPED_S, stops=True)
+    came = life(store.reopen(), {"q": n.delay(10.0), "r": total.map(mended)}, [1, 2, 3], STARTED_S, stops=True)
+    assert came == [[1, 2, 3], [10, 30, 60]]
+
+
+FIRST = """
+from dataclasses import dataclass
+from typing import ClassVar
+@dataclass(frozen=True)
+class Order:
+    number: int
+    at: float = 0.5
+def look(order):
+    return (order.number, order.at)
+"""
+RENAMED = FIRST.replace(
+    "    at: float = 0.5", "    when: float = 0.25\n    __renamed_fields__: ClassVar = {'at': 'when'}"
+).replace("order.at", "order.when")
+
+
+@pytest.mark.parametrize("holds", every(4, HOLDS, commits=1))
+def test_what_came_due_has_fields_of_today(holds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rename of a field that the page on edits describes, while values with it wait for a time."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def live(text: str, *times_s: float) -> list[list[Any]]:
+        (tmp_path / f"{NAME}.py").write_text(text)
+        sys.modules.pop(NAME, None)
+        importlib.invalidate_caches()
+        orders = importlib.import_module(NAME)
+        with SqliteStore(tmp_path / "store") as store:
+            query = HOLDS[holds](n.map(orders.Order), orders.look)
+            return life(store, {"q": query}, [1, 2, 3], *times_s, stops=True)
+
+    live(FIRST, 0.0, STOPPED_S)
+    (came,) = live(RENAMED, STARTED_S)
+    found = [each for part in came for each in (part if isinstance(part, list) else [part])]
+    assert found and set(found) <= {(number, 0.5) for number in (1, 2, 3)}
