@@ -168,3 +168,29 @@ def test_events_of_a_source_and_of_a_stream_are_moments() -> None:
         "within": last_only,
         "another source": [1, 2],
     }
+
+
+BUFFERS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "buffer": lambda ops, rx, n, m: m.pipe(ops.buffer(n)),
+    "buffer_when": lambda ops, rx, n, m: m.pipe(ops.buffer_when(lambda: n)),
+    "buffer_toggle": lambda ops, rx, n, m: m.pipe(ops.buffer_toggle(n, lambda _: n.pipe(ops.skip(1)))),
+    "buffer_with_count": lambda ops, rx, n, m: n.pipe(ops.buffer_with_count(2)),
+    "buffers that overlap": lambda ops, rx, n, m: n.pipe(ops.buffer_with_count(2, 1)),
+}
+
+
+@pytest.mark.parametrize("buffer", BUFFERS)
+def test_a_buffer_is_no_moment(buffer: str) -> None:
+    """What its boundary brings elsewhere comes before it or behind it as on a live subject of plain `reactivex`."""
+
+    def build(ops: Any, rx: Any, n: Any, m: Any) -> Any:
+        sizes = BUFFERS[buffer](ops, rx, n, m).pipe(ops.map(lambda values: -len(values)))
+        return n.pipe(ops.merge(sizes), ops.flat_map(lambda x: rx.of(x)))
+
+    n, m, live = Subject[int](), Subject[int](), list[int]()
+    build(plain, reactivex, n, m).subscribe(live.append)
+    for number in (1, 2, 3):
+        n.on_next(number)
+    streams = [parse_marbles("-1-2-3-"), parse_marbles("--------")]
+    for name, run in {"plain": run_plain, **RUNNERS}.items():
+        assert [each.value for each in run(build, streams, 9.0)] == live, name

@@ -78,10 +78,12 @@ def quiet(t: Tools, query: Any, inside: Any) -> Any:
 def joined_within(t: Tools, left: Any, right: Any) -> Any:
     if not t.plain:
         return left.pipe(t.ops.join_within(right, third, within_s=2.453125), t.ops.map(bounded))
+    keyed = t.ops.map(lambda x: (third(x), x))  # asked of each element, as an operator with keys does
     return left.pipe(
-        t.ops.join(right, lambda x: t.rx.timer(2.453125), lambda x: t.rx.timer(2.453125)),
-        t.ops.filter(lambda pair: third(pair[0]) == third(pair[1])),
-        t.ops.map(bounded),
+        keyed,
+        t.ops.join(right.pipe(keyed), lambda x: t.rx.timer(2.453125), lambda x: t.rx.timer(2.453125)),
+        t.ops.filter(lambda pair: pair[0][0] == pair[1][0]),
+        t.ops.map(lambda pair: bounded((pair[0][1], pair[1][1]))),
     )
 
 
