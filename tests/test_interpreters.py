@@ -417,3 +417,36 @@ def test_every_python_writes_the_text_of_a_function_alike(app: App) -> None:
         assert {name: trees[0][name] for name in there if name in trees[0]} == {
             name: there[name] for name in there if name in trees[0]
         }
+
+
+def refused(app: App, before: str, after: str, version: str) -> str:
+    """Start the app of `mended_process.py` with a change, which is refused, and return what it says."""
+    text, path = FAILING.read_text(), app.store.with_name("mended.py")
+    assert before in text
+    path.write_text(text.replace(before, after, 1))
+    ran = app.python(version, str(path), str(app.store), "8", "stop")
+    assert ran.returncode == 1 and "CheckpointRefused" in ran.stderr
+    return ran.stderr
+
+
+@left_to_commits
+def test_behind_a_kill_another_python_says_which_functions_have_changed_as_well(app: App) -> None:
+    """By their names, and that the edit comes behind the turns; of an app that nobody has edited nothing is said."""
+    for version in others():
+        changed(app, "", "", "4", "stop", version=HERE)
+        changed(app, "", "", "8", "kill", version=HERE)
+        for change, names in (
+            ("a helper", "__main__.less"),
+            ("a method of a class", "__main__.Division.of"),
+            ("its own function", "__main__.queries.<locals>.<lambda>"),
+        ):
+            said = refused(app, *MENDED[change], version)
+            assert f"(changed since, and an edit behind these turns then: '{names}')" in said, said
+            assert f"start it once with Python {HERE}" in said
+        for before, after in LEFT.values():
+            if (before, after) != LEFT["another query"]:
+                assert "changed since" not in refused(app, before, after, version)
+        edited = changed(app, *MENDED["a helper"], "8", "stop", version=HERE)
+        assert edited["taken"][:2] == ["completed", 4]
+        assert changed(app, *MENDED["a helper"], "9", "stop", version=version)["taken"][:2] == ["completed", 4]
+        shutil.rmtree(app.store)

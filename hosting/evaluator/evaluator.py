@@ -31,6 +31,7 @@ from hosting.evaluator.checkpointer import Cadence, Checkpointer
 from hosting.evaluator.creating import Creation, Declared, How
 from hosting.evaluator.disposing import dispose, forget
 from hosting.evaluator.fair_lock import Turnstile
+from hosting.evaluator.function_texts import FunctionTexts
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.host_clock import HostClock
 from hosting.evaluator.interpreters import Interpreters
@@ -179,8 +180,9 @@ class QueryEvaluator(Looking):
             trouble=lambda: self.trouble)  # fmt: skip
         self.unloaded = Unloaded(engine, store, self.turns, incidents=incidents, strict=self.strict)
         self.interpreters = Interpreters(
-            engine, store, self.turns, late=self.late, unloaded=self.unloaded, incidents=incidents,
-            warnings=self.warnings, reports=self.reporter, store_now=self._store_now)  # fmt: skip
+            engine, store, self.turns, late=self.late, unloaded=self.unloaded,
+            texts=FunctionTexts(engine.standing, engine.suspended), incidents=incidents, warnings=self.warnings,
+            reports=self.reporter, store_now=self._store_now)  # fmt: skip
         self.creation = Creation(
             engine, self.intake, store, self.declared, strict=self.strict, now=self._now,
             interpreters=self.interpreters, soon=self.checkpointer.soon, settle=self.redefinitions.settle,
@@ -461,6 +463,7 @@ class QueryEvaluator(Looking):
             "bad_records": dict(intake.bad_records.counts),
             "definitions": self.definitions.for_checkpoint(),
             "classes": self.redefinitions.classes.for_checkpoint(),
+            "texts": self.interpreters.texts.for_checkpoint(),
             "extents": self.growth.note(ended),
             "holders": self.holders.positions(),
             "sinks": self.outlets.labels(),

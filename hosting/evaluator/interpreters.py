@@ -20,6 +20,7 @@ from hosting.engine.plan_names import are_comparable, why_untold
 from hosting.engine.suspended import Taking, rename
 from hosting.engine.turns import Create
 from hosting.engine.unloadable import first_misfit, needed
+from hosting.evaluator.function_texts import FunctionTexts
 from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.turn_executor import TurnExecutor
 from hosting.evaluator.unloaded import Unloaded
@@ -68,6 +69,7 @@ class Interpreters:
         *,
         late: LateReaders,
         unloaded: Unloaded,
+        texts: FunctionTexts,
         incidents: Incidents,
         warnings: StartWarnings,
         reports: Reported,
@@ -75,6 +77,7 @@ class Interpreters:
     ) -> None:
         self._engine, self._store, self._turns, self._late, self._unloaded = engine, store, turns, late, unloaded
         self._incidents, self._warnings, self._reports, self._store_now = incidents, warnings, reports, store_now
+        self.texts = texts
 
     def check_clean(self, turn: int) -> None:
         """*Raises* `CheckpointRefused` if turns behind the checkpoint of *turn* need code of another interpreter."""
@@ -92,9 +95,11 @@ class Interpreters:
                 f"start it once with Python {there.minor} (reactivex {there.reactivex}, cloudpickle "
                 f"{there.cloudpickle}) and stop it cleanly, then start it with this one"
             )
+        changed = self.texts.changed()
+        since = f" (changed since, and an edit behind these turns then: {listed(changed)})" if changed else ""
         return CheckpointRefused(
             f"the store was not stopped cleanly, and its last {plural(count, 'turn')} cannot do without {error.what}: "
-            f"{way}{or_repair_it(self._store, '; or give up what these turns did with ')}",
+            f"{way}{since}{or_repair_it(self._store, '; or give up what these turns did with ')}",
             what=error.what,
             where="journal",
         )

@@ -127,6 +127,7 @@ def load_checkpoint(evaluator: QueryEvaluator, recovered: Recovered, meta: dict[
     load(engine, recovered.chunks, meta["engine"])
     evaluator.intake.starts.beginning -= meta["engine"]["live"].keys()
     evaluator.time.go_on(-math.inf if evaluator.intake.event_time else engine.clock, ahead_s=meta.get("ahead_s", 0.0))
+    evaluator.interpreters.texts.stored = meta.get("texts", {})
     if evaluator.passes_over != "all":
         evaluator.interpreters.check_clean(recovered.turn)
     evaluator.redefinitions.classes.recovered(meta.get("classes", {}))

@@ -1,0 +1,54 @@
+"""What the functions of queries say, as a store has it: by digests of their text, which any Python can compare.
+
+Turns behind a checkpoint can be taken again only by the interpreter that took them. Who starts another one has often
+changed code as well, and is told of both at once. Rejected: the texts in the journal, with each query (what is created
+behind the last checkpoint is not named, and that is little).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Protocol
+
+from hosting.engine.code_text import text_of
+from hosting.engine.hosted_query import Standing
+from hosting.engine.turns import Create
+from reliable_rx.query.query import Node
+
+QUERIES_MAX = 200
+"""Of how many queries a store has the texts: those that were created first."""
+Texts = dict[str, list[str]]
+"""By ``module.name`` the digests of the functions that are called so."""
+
+
+class Declared(Protocol):
+    """What the app declares."""
+
+    declared: dict[str, Create]
+
+
+class FunctionTexts:
+    """The texts of the functions of one evaluator's queries: those it has, those of the store, those of the app."""
+
+    def __init__(self, standing: Mapping[str, Standing], app: Declared) -> None:
+        self._standing, self._app = standing, app
+        self.stored: Texts = {}
+
+    def for_checkpoint(self) -> Texts:
+        return united(each.plan.query for each in islice(self._standing.values(), QUERIES_MAX))
+
+    def changed(self) -> list[str]:
+        """Name the functions of the app that say something else than when the store was written."""
+        today = united(each.code.query for each in self._app.declared.values())
+        return sorted(name for name, texts in self.stored.items() if name in today and today[name] != texts)
+
+
+def united(nodes: Iterable[Node]) -> Texts:
+    """Return what is known of the functions of several queries."""
+    found = dict[str, set[str]]()
+    for node in nodes:
+        text = text_of(node)
+        for name, trees in () if text is None else text.functions:
+            found.setdefault(name, set()).add(trees)
+    return {name: sorted(trees) for name, trees in found.items()}
