@@ -81,3 +81,29 @@ def test_a_query_that_ends_within_the_moment_ends_as_ever() -> None:
     runs.append(HostedRun(build, [parse_marbles("---|")], 5.0, crash=False))
     values = runs[0].play()
     assert [(each.time_s, each.kind) for each in values] == [(1.0, "N"), (1.0, "E")]
+
+
+GREETS: dict[str, Piece] = {
+    "values": lambda ops, rx, n: n.pipe(ops.publish_value(3), ops.ref_count()).pipe(
+        ops.merge(n.pipe(ops.publish_value(4), ops.ref_count()))
+    ),
+    "within": lambda ops, rx, n: n.pipe(
+        ops.publish_value(3, lambda each: each.pipe(ops.map(lambda x: x + 1), ops.merge(each)))
+    ),
+    "beginnings": lambda ops, rx, n: n.pipe(ops.start_with(3), ops.merge(n.pipe(ops.start_with(4)))),
+    "three": lambda ops, rx, n: rx.merge(*(n.pipe(ops.publish_value(each), ops.ref_count()) for each in (3, 4, 5))),
+}
+
+
+@pytest.mark.parametrize("greets", GREETS)
+def test_what_one_of_merged_sequences_greets_with_is_queued_before_the_next_is_read(greets: str) -> None:
+    """Each subscription is one of RxPY's: who reads a replay of them gets what was queued when it is over."""
+
+    def build(ops: Any, rx: Any, n: Any) -> Any:
+        shared = GREETS[greets](ops, rx, n).pipe(ops.replay(2), ops.ref_count())
+        return shared.pipe(ops.flat_map(lambda x: shared.pipe(ops.take(2), ops.map(lambda y: (x, y)))))
+
+    streams = [parse_marbles("-1-2|")]
+    expected = run_plain(build, streams, 9.0)
+    for name, run in RUNNERS.items():
+        compare(name, streams, expected, run(build, streams, 9.0))

@@ -122,7 +122,7 @@ class Cx:
     def subscribe_all(self) -> None:
         for source in self.node.inputs:
             if self.instance.active & self.node.bit:
-                self.instance.activate(source)
+                self.instance.subscribe(source)
 
     def unsubscribe(self, port: int) -> None:
         self.instance.deactivate(self.node.inputs[port])
