@@ -19,7 +19,7 @@ from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from checkpoint.format.class_shape import built_on
+from checkpoint.format.class_shape import PLAIN, built_on, shape_of
 from checkpoint.format.codec import decode, decode_data, encode
 from checkpoint.format.named_members import FieldsDiffer
 from checkpoint.format.plain_objects import reducer_for
@@ -612,3 +612,41 @@ def item(value: int) -> Any:
 
 def add(total: int, value: int) -> int:
     return total + value
+
+
+Held = TypeVar("Held")
+
+
+class Ordinary:
+    """What most classes are."""
+
+    def __init__(self) -> None:
+        self.total = 1
+
+    def add(self, number: int) -> None:
+        self.total += number
+
+
+class Derived(Ordinary):
+    RATE = 2
+
+
+class OfMany(Generic[Held]):
+    def __init__(self) -> None:
+        self.total = 1
+
+
+class Abstract(ABC):
+    @abstractmethod
+    def add(self, number: int) -> None: ...
+
+
+class Concrete(Abstract):
+    def add(self, number: int) -> None:
+        self.total = number
+
+
+@pytest.mark.parametrize("kind", [Ordinary, Derived, OfMany, Concrete])
+def test_an_ordinary_class_is_of_the_plain_shape(kind: Any) -> None:
+    """What Python itself puts into a class (`__dict__`, `__weakref__`) is nothing that the class computes."""
+    assert shape_of(kind) == PLAIN

@@ -67,6 +67,8 @@ def _over(there: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
             used = sorted({each for code in codes for each in (*code.co_names, *code.co_consts) if type(each) is str})
             kept = (each for each in used if is_private(each, name) and not is_computed(there.get(each)))
             found.append((name, next(kept, "")))
+        elif type(at) is GetSetDescriptorType:  # Python's own: `__dict__`, `__weakref__`
+            continue
         elif is_a(at, cached_property) or (is_computed(at) and hasattr(type(at), "__set__")):
             found.append((name, ""))
     return tuple(sorted(found))
