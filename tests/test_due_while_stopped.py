@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
@@ -19,6 +20,9 @@ from lanes import every
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import ListSource, QueryEvaluator
+from hosting.cli.command import main
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Dispose, Events, Fail, Tick
 from reliable_rx import operators as ops
 
 NAME = "orders_while_stopped"
@@ -123,6 +127,43 @@ def test_a_query_that_reads_what_came_due_is_edited_before_it_comes() -> None:
     life(store, {"q": n.delay(10.0), "r": total.map(failing)}, [1, 2, 3], 0.0, STOPPED_S, stops=True)
     came = life(store.reopen(), {"q": n.delay(10.0), "r": total.map(mended)}, [1, 2, 3], STARTED_S, stops=True)
     assert came == [[1, 2, 3], [10, 30, 60]]
+
+
+TURNS: dict[str, Callable[[QueryEngine], Any]] = {
+    "a query comes": lambda engine: engine.creation("new", n.map(mended), time=STARTED_S),
+    "another is edited": lambda engine: engine.creation("other", n.map(mended), time=STARTED_S),
+    "another is disposed of": lambda engine: Dispose("other", STARTED_S),
+    "another ends": lambda engine: Fail("other", ValueError("it is not what it was"), STARTED_S),
+}
+
+
+@pytest.mark.parametrize("turn", TURNS)
+def test_nothing_that_a_start_does_lets_what_is_due_come_before_the_edit(turn: str) -> None:
+    """Whatever it, or a command on a stopped store, has to do with other queries."""
+    engine = QueryEngine()
+    engine.declare("n", ["0"])
+    engine.take(engine.creation("q", n.delay(10.0).map(failing), time=0.0))
+    engine.take(engine.creation("other", n.scan(lambda total, each: total + each, 0), time=0.0))
+    engine.take(Events("n", "0", 0, [1, 2, 3], time=STOPPED_S))
+    came = engine.take(TURNS[turn](engine))
+    came += engine.take(engine.creation("q", n.delay(10.0).map(mended), time=STARTED_S))
+    assert "q" not in {out.name for out in came} and engine.clock == STOPPED_S
+    (out,) = engine.take(Tick(STARTED_S))
+    assert (out.name, list(out.values), engine.clock) == ("q", [10, 20, 30], STARTED_S)
+
+
+@pytest.mark.parametrize("command", ["restart", "dispose"])
+def test_a_command_lets_nothing_come_that_is_not_its_own(command: str, tmp_path: Path) -> None:
+    """What has waited in another query waits until the app runs again."""
+    folder, stopped_s, values = tmp_path / "store", time() - 1000.0, [1, 2, 3]
+    with SqliteStore(folder) as store:
+        bad = n.take(2).map(failing)
+        with pytest.raises(AssertionError, match="failed"):
+            life(store, {"q": n.delay(10.0).map(failing), "bad": bad}, values, stopped_s, stops=True)
+    assert main([command, str(folder), "bad"]) == 0
+    with SqliteStore(folder) as store:
+        (came,) = life(store, {"q": n.delay(10.0).map(mended)}, values, time(), stops=True)
+    assert came == [10, 20, 30]
 
 
 FIRST = """

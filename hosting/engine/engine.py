@@ -298,12 +298,12 @@ class QueryEngine(Delivery, TimeMoves):
                 self.reports[turn.name] = report
 
     def take_dispose(self, turn: Dispose) -> None:
-        self.advance(turn.time)
-        self.suspended.drop(turn.name)
-        for name in (turn.name, *(turn.name + ending for ending in ENDINGS)):
-            standing = self.standing.pop(name, None)
-            if standing is not None:
-                self.dispose(standing, anew=turn.anew)
+        with self.ahead(turn.time):
+            self.suspended.drop(turn.name)
+            for name in (turn.name, *(turn.name + ending for ending in ENDINGS)):
+                standing = self.standing.pop(name, None)
+                if standing is not None:
+                    self.dispose(standing, anew=turn.anew)
 
     def dispose(self, standing: Standing, *, anew: bool = False) -> None:
         """End a query: whoever reads its stream is told, with an id, unless it had ended before or begins *anew*."""

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 def take_fail(engine: QueryEngine, turn: Fail) -> None:
     """Take the turn that ends a query with an error."""
-    engine.advance(turn.time)
     standing = engine.standing.get(turn.name)
-    if standing is None:
-        return
+    if standing is not None:
+        with engine.ahead(turn.time):
+            _fail(engine, standing, turn)
+
+
+def _fail(engine: QueryEngine, standing: Standing, turn: Fail) -> None:
     if standing.status == RUNNING:
         engine.finish(standing, turn.error)
     else:  # it had ended before, with or behind what cannot be stored; its stream keeps that end
