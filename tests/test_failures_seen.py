@@ -325,7 +325,7 @@ def test_an_effect_that_fails_at_the_end_is_told() -> None:
         evaluator.run()
         assert evaluator.query("q").status == "completed"
         (incident,) = evaluator.statistics().incidents
-    assert (incident.kind, incident.subject, incident.level) == ("effect", "/finally_action", "warning")
+    assert (incident.kind, incident.subject, incident.level) == ("effect", "q/finally_action", "warning")
     assert "IndexError" in incident.message
 
 

@@ -53,7 +53,7 @@ WRONG: dict[str, tuple[tuple[str, str], Declare]] = {
     "late events": (("late", "q"), lambda e: e.create("q", n, clock=rx.event_time(lambda x: -100.0 * x))),
     "skipped events": (("skipped", "q"), lambda e: e.create("q", n.map(divided), policy="skip")),
     "a failed query": (("query", "q"), lambda e: e.create("q", n.map(divided))),
-    "an effect": (("effect", "/finally_action"), lambda e: e.create("q", n.pipe(ops.finally_action(failing_end)))),
+    "an effect": (("effect", "q/finally_action"), lambda e: e.create("q", n.pipe(ops.finally_action(failing_end)))),
     "a source's end": (
         ("source", "s"),
         lambda e: e.source("s", FaultySource(ListSource([1, 2, 3]), [Error(at=1)])),

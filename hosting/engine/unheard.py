@@ -18,15 +18,16 @@ EFFECT, STEP = "effect", "unheard"
 WHAT = {EFFECT: "what it does last (finally_action, using)", STEP: "a step of it, when nobody heard it any more,"}
 
 
-def effect_failed(engine: Any, node: PlanNode, error: Exception) -> None:
-    _keep(engine, EFFECT, node.path, error)
+def effect_failed(engine: Any, instance: Instance, node: PlanNode, error: Exception) -> None:
+    _keep(engine, EFFECT, instance, node, error)
 
 
 def unheard(engine: Any, instance: Instance, node: PlanNode, error: Exception) -> None:
-    _keep(engine, STEP, f"{top_of(instance).key}{node.path}", error)
+    _keep(engine, STEP, instance, node, error)
 
 
-def _keep(engine: Any, kind: str, path: str, error: Exception) -> None:
+def _keep(engine: Any, kind: str, instance: Instance, node: PlanNode, error: Exception) -> None:
+    path = f"{top_of(instance).key}{node.path}"
     if engine.news is None:
         warnings.warn(f"{path}: {WHAT[kind]} failed: {described(error)}", RuntimeWarning, stacklevel=3)
     else:

@@ -83,7 +83,7 @@ class World(Protocol):
     def unheard(self, instance: Instance, node: PlanNode, error: Exception, /) -> None:
         """A step of *node* raised *error* when it had ended, so that nobody in the query hears of it."""
 
-    def effect_failed(self, node: PlanNode, error: Exception, /) -> None:
+    def effect_failed(self, instance: Instance, node: PlanNode, error: Exception, /) -> None:
         """An effect of a part that has ended raised *error*, which nobody in the query can hear any more."""
 
     def unsubscribe(self, instance: Instance, leaf: PlanNode, /) -> None: ...

@@ -173,7 +173,7 @@ class Instance:
             try:
                 self.ops[node.index].on_release(context(self, node))
             except BaseException as raised:
-                self.world.effect_failed(node, self.world.blame(raised))
+                self.world.effect_failed(self, node, self.world.blame(raised))
             finally:
                 give_back(before)
 

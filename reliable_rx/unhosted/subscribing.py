@@ -280,7 +280,7 @@ class PlainWorld:
     def unheard(self, instance: Instance, node: PlanNode, error: Exception) -> None:
         """As with RxPY, nobody is told."""
 
-    def effect_failed(self, node: PlanNode, error: Exception) -> None:
+    def effect_failed(self, instance: Instance, node: PlanNode, error: Exception) -> None:
         raise Escaped(error) from error
 
     def struck(self, instance: Instance, error: Exception) -> None:
