@@ -51,7 +51,7 @@ def due_from(now: float, time: Time) -> float:
 
 def microseconds(time: Relative) -> int:
     """Read a duration, or a moment in seconds, in RxPY's resolution: whole, so that nothing drifts."""
-    return round((time if type(time) is float else relative_seconds(time)) * 1_000_000)
+    return round((time if type(time) is float and time == time else relative_seconds(time)) * 1_000_000)
 
 
 def in_microseconds(time_s: float) -> float:
