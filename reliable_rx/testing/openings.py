@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType, SimpleNamespace
 from typing import Any, TypeVar
-from unittest.mock import patch
 
 from reactivex import Observable, abc, compose, operators
 from reactivex.disposable import Disposable, SerialDisposable
@@ -71,6 +71,10 @@ class MomentScheduler(VirtualTimeScheduler):
             self.actions = outer
             for item in actions:
                 self._queue.enqueue(item) if outer is None else outer.append(item)
+
+
+AT_WORK: list[MomentScheduler] = []
+"""Under whose time RxPY runs, the innermost last."""
 
 
 def settled(clock: MomentScheduler) -> Operator:
@@ -142,21 +146,30 @@ def settled_duration(clock: MomentScheduler, duration: Observable[Any], group: O
     return Observable(subscribe)
 
 
-def group_of(clock: MomentScheduler, *, is_fed_in_moments: bool) -> type[Subject[Any]]:
-    """Return what groups or windows are made of whose end is a moment too."""
+class Group(Subject[T]):
+    """What groups are made of: its end is a moment too."""
 
-    class Group(Subject[T]):
-        def on_completed(self) -> None:
-            clock.moment(super().on_completed, lambda: True)
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = AT_WORK[-1]
 
-        def on_error(self, error: Exception) -> None:
-            clock.moment(lambda: super(Group, self).on_error(error), lambda: True)
+    def on_completed(self) -> None:
+        self.clock.moment(super().on_completed, lambda: True)
 
-    class Window(Group[T]):
-        def on_next(self, value: T) -> None:
-            clock.moment(lambda: super(Window, self).on_next(value), lambda: True)
+    def on_error(self, error: Exception) -> None:
+        self.clock.moment(lambda: super(Group, self).on_error(error), lambda: True)
 
-    return Window if is_fed_in_moments else Group
+
+class Window(Group[T]):
+    """The same for windows that an element may end: so is each element."""
+
+    def on_next(self, value: T) -> None:
+        self.clock.moment(lambda: super(Window, self).on_next(value), lambda: True)
+
+
+def home(name: str) -> ModuleType:
+    """Return the module of RxPY's operators that is called *name*."""
+    return import_module(f"reactivex.operators.{name}")
 
 
 def another(name: str) -> Any:
@@ -194,13 +207,17 @@ def opening_in_moments(clock: MomentScheduler) -> Iterator[None]:
     def of(plain: Callable[..., Operator]) -> Callable[..., Operator]:
         return lambda *args, **kwargs: compose(plain(*args, **kwargs), settled(clock))
 
-    replaced = {name: of(getattr(operators, name)) for name in OPENERS} | {"group_by_until": until}
-    unread = plain_windows()
-    with ExitStack() as patches:
-        for module in BUFFERS:
-            patches.enter_context(patch(f"reactivex.operators.{module}.ops", unread))
-        patches.enter_context(patch.multiple(operators, **replaced))
-        for module in HOMES:
-            group = group_of(clock, is_fed_in_moments=module in FED_IN_MOMENTS)
-            patches.enter_context(patch(f"reactivex.operators.{module}.Subject", group))
+    replaced: list[tuple[Any, str, Any]] = [(operators, name, of(getattr(operators, name))) for name in OPENERS]
+    replaced.append((operators, "group_by_until", until))
+    replaced += [(home(each), "ops", plain_windows()) for each in BUFFERS]
+    replaced += [(home(each), "Subject", Window if each in FED_IN_MOMENTS else Group) for each in HOMES]
+    before = [(module, name, getattr(module, name)) for module, name, _ in replaced]
+    AT_WORK.append(clock)
+    try:
+        for each in replaced:
+            setattr(*each)
         yield
+    finally:
+        AT_WORK.pop()
+        for each in before:
+            setattr(*each)
