@@ -23,6 +23,7 @@ BEGINS: dict[str, Piece] = {
     "flat_map of timers": lambda ops, rx, n: n.pipe(ops.flat_map(lambda x: rx.interval(0.75).pipe(ops.take(3)))),
 }
 OPENS: dict[str, Piece] = {
+    "several": lambda ops, rx, n: n.pipe(ops.map(lambda x: rx.of(x, x + 10, x + 30))),
     "window_with_count": lambda ops, rx, n: n.pipe(ops.window_with_count(2)),
     "window_when": lambda ops, rx, n: n.pipe(ops.window_when(lambda: rx.timer(1.6))),
     "window_with_time": lambda ops, rx, n: n.pipe(ops.window_with_time(1.6)),
@@ -43,6 +44,12 @@ AGAIN: dict[str, Piece] = {
     "repeat": lambda ops, rx, s: s.pipe(ops.take(1), ops.repeat(2)),
     "switch": lambda ops, rx, s: s.pipe(ops.take(1), ops.switch_map(lambda x: s)),
     "defer": lambda ops, rx, s: s.pipe(ops.take(1), ops.concat(rx.defer(lambda _: s))),
+    "concat_map": lambda ops, rx, s: s.pipe(ops.take(2), ops.concat_map(lambda x: s.pipe(ops.take(2)))),
+    "concat_map behind one": lambda ops, rx, s: s.pipe(ops.take(1), ops.concat_map(lambda x: s.pipe(ops.take(3)))),
+    "flat_map": lambda ops, rx, s: s.pipe(ops.take(2), ops.flat_map(lambda x: s.pipe(ops.take(2)))),
+    "one at a time": lambda ops, rx, s: s.pipe(
+        ops.take(3), ops.map(lambda x: s.pipe(ops.take(1))), ops.merge(max_concurrent=1)
+    ),
     "retry": lambda ops, rx, s: s.pipe(ops.map(lambda x: x // (x - 2)), ops.retry(2)),
     "within": lambda ops, rx, s: s.pipe(
         ops.take(1), ops.flat_map(lambda x: rx.just(x).pipe(ops.concat(s.pipe(ops.take(2)))))

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
+from copy import copy
 from functools import partial
 from secrets import token_hex
 from sys import _getframe
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 NEXT, END = 0, 1
+CONNECT = -1
+"""In the place of a reader's number: the hub is to be subscribed to its source."""
 current_thread_scheduler = CurrentThreadScheduler.singleton()
 
 
@@ -197,22 +200,31 @@ def subject_of_hub(owner: Instance, node: PlanNode) -> HubSubject:
     return subject
 
 
-def join(instance: Instance, leaf: PlanNode, order: int) -> None:
-    """Subscribe *leaf* to its hub, in RxPY's order: the reader, what it is greeted with, then the source."""
+def join(instance: Instance, leaf: PlanNode, order: int, is_kept: Callable[[Instance, PlanNode], bool]) -> None:
+    """Subscribe *leaf* to its hub, in RxPY's order: the reader, what it is greeted with, then the source.
+
+    The source waits where what stands before the hub *is_kept* as it was, for a moment: behind that it begins again.
+    """
     owner, node = find_hub(instance, leaf)
     owner.world.touch(owner.unit)
     subject = subject_of_hub(owner, node)
     first = node.op.counts_readers and not owner.active & node.bit
     if first:
         owner.active |= node.bit
-        if owner.states[node.slot] is None:
-            owner.states[node.slot] = node.op.initial()
+        known = owner.states[node.slot]
+        owner.states[node.slot] = (
+            node.op.initial() if known is None else copy(known)
+        )  # the rest of a list is not for it
     reader = (order, instance, leaf)
     subject.add(reader)
     if not instance.detached & leaf.bit:  # it goes on, behind an edit, and had its greeting
         _greet(subject, reader)
     if first:
-        if not owner.states[node.slot].ended:
+        if owner.states[node.slot].ended:
+            pass
+        elif is_kept(owner, node):
+            owner.set_timer(node, CONNECT, None)
+        else:
             owner.activate(node.inputs[0])
         owner.detached |= node.bit
         owner.reader_left(node)
@@ -311,7 +323,10 @@ def _come_back(subject: HubSubject, reader: Subscriber) -> None:
 
 
 def serve(owner: Instance, node: PlanNode, order: int) -> None:
-    """Take the next step of the reader who subscribed as number *order*, if it is still there."""
+    """Take the next step of the reader who subscribed as number *order*, if it is still there; or `CONNECT`."""
+    if order == CONNECT:
+        connect(owner, node)
+        return
     subject = subject_of_hub(owner, node)
     for reader in subject.subscribers:
         if reader[0] == order:

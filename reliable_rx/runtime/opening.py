@@ -48,6 +48,11 @@ def may_begin_again(opener: Cx, instance: Instance, node: PlanNode | None) -> bo
     return False
 
 
+def is_kept(instance: Instance, node: PlanNode | None) -> bool:
+    """Whether what stands before *node* is kept for a moment, so that *node* is to begin again behind that."""
+    return any(may_begin_again(each, instance, node) for each in instance.world.openers)
+
+
 def _before(instance: Instance, node: PlanNode) -> dict[Instance, int]:
     """Return the nodes that stand before *node*, by instance: also those behind what is shared."""
     masks: dict[Instance, int] = {}

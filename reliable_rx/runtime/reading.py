@@ -13,6 +13,7 @@ from reliable_rx.operators.contract.operator import Stage
 from reliable_rx.query.held import slots
 from reliable_rx.query.query import HubLeaf, Inner, InnerLeaf, Query, SymbolLeaf, walk
 from reliable_rx.runtime.hub import find_hub, join, subject_of_hub
+from reliable_rx.runtime.opening import is_kept
 
 if TYPE_CHECKING:
     from reliable_rx.runtime.inner_sequences import Subject
@@ -28,7 +29,7 @@ def subscribe_inner(instance: Instance, leaf: PlanNode, order: int) -> None:
     """Subscribe a leaf to the subject it refers to, or end it if that has ended."""
     if isinstance(leaf.op, HubLeaf):
         remember_order(instance, leaf, order)
-        join(instance, leaf, order)
+        join(instance, leaf, order, is_kept)
         return
     subject = subject_of(instance, leaf)
     if subject.ended:

@@ -25,7 +25,7 @@ from reliable_rx.runtime.calling import PlainCalls
 from reliable_rx.runtime.hub import PlainTrampoline
 from reliable_rx.runtime.inner_sequences import tell_end
 from reliable_rx.runtime.instance import Instance, Timer
-from reliable_rx.runtime.opening import close, may_begin_again
+from reliable_rx.runtime.opening import close, is_kept
 from reliable_rx.runtime.plan import Operators, Plan, PlanNode
 from reliable_rx.runtime.reading import subject_of, subscribe_inner
 from reliable_rx.runtime.stage_context import Cx, too_deep
@@ -203,7 +203,7 @@ class PlainWorld:
         def action(scheduler: Any, state: Any = None) -> None:
             if timer[2] is None:
                 return
-            if any(may_begin_again(each, instance, node) for each in self.openers):
+            if is_kept(instance, node):
                 self.early.append(lambda: scheduler.schedule(action))
                 return
             timer[2] = None
