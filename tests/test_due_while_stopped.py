@@ -129,8 +129,19 @@ def test_a_query_that_reads_what_came_due_is_edited_before_it_comes() -> None:
     assert came == [[1, 2, 3], [10, 30, 60]]
 
 
+@pytest.mark.parametrize("beside", [n.map(mended), n.map(failing)], ids=["new", "had failed"])
+def test_who_begins_with_a_start_begins_behind_what_came_due(beside: Any) -> None:
+    """Also where it is declared before the edits, and over what comes due: it has not waited for that."""
+    store, over = MemoryStore(), rx.source("q").map(lambda value: value).timeout(30.0)
+    before = {"q": n.delay(10.0).map(failing)}
+    if beside is not None:
+        life(store, before, [1, 2, 3], 0.0, STOPPED_S, stops=True)
+    today = {"first": n.timeout(30.0).time_interval(), "q": n.delay(10.0).map(mended), "over": over}
+    first, q, seen = life(store.reopen(), today, [1, 2, 3], STARTED_S, STARTED_S + 5.0, stops=True)
+    assert (first, q, seen) == ([], [10, 20, 30], [])
+
+
 TURNS: dict[str, Callable[[QueryEngine], Any]] = {
-    "a query comes": lambda engine: engine.creation("new", n.map(mended), time=STARTED_S),
     "another is edited": lambda engine: engine.creation("other", n.map(mended), time=STARTED_S),
     "another is disposed of": lambda engine: Dispose("other", STARTED_S),
     "another ends": lambda engine: Fail("other", ValueError("it is not what it was"), STARTED_S),
@@ -138,8 +149,8 @@ TURNS: dict[str, Callable[[QueryEngine], Any]] = {
 
 
 @pytest.mark.parametrize("turn", TURNS)
-def test_nothing_that_a_start_does_lets_what_is_due_come_before_the_edit(turn: str) -> None:
-    """Whatever it, or a command on a stopped store, has to do with other queries."""
+def test_no_turn_about_another_query_lets_what_is_due_come_before_the_edit(turn: str) -> None:
+    """Whatever a start, or a command on a stopped store, has to do with it."""
     engine = QueryEngine()
     engine.declare("n", ["0"])
     engine.take(engine.creation("q", n.delay(10.0).map(failing), time=0.0))

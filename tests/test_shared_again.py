@@ -102,6 +102,22 @@ GREETS: dict[str, Piece] = {
 }
 
 
+@pytest.mark.parametrize("shares", SHARES)
+@pytest.mark.parametrize("source", ["interval", "greeting"])
+def test_what_takes_the_place_of_a_late_one_may_read_the_same(shares: str, source: str) -> None:
+    """The second reader comes before the first one goes: what is shared goes on, and does not begin anew."""
+
+    def build(ops: Any, rx: Any, n: Any) -> Any:
+        ticks = rx.interval(1.0).pipe(ops.take(4))
+        shared = SHARES[shares](ops, rx, ticks if source == "interval" else rx.of(7).pipe(ops.concat(ticks)))
+        return shared.pipe(ops.timeout(0.7, shared))
+
+    streams = [parse_marbles("-1-2|")]
+    expected = run_plain(build, streams, 9.0)
+    for name, run in RUNNERS.items():
+        compare(name, streams, expected, run(build, streams, 9.0))
+
+
 @pytest.mark.parametrize("greets", GREETS)
 def test_what_one_of_merged_sequences_greets_with_is_queued_before_the_next_is_read(greets: str) -> None:
     """Each subscription is one of RxPY's: who reads a replay of them gets what was queued when it is over."""

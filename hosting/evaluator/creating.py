@@ -15,6 +15,7 @@ from hosting.admission.arguments import check_new
 from hosting.edges.ingress import Intake
 from hosting.engine.editing import check_fits, is_same
 from hosting.engine.engine import QueryEngine
+from hosting.engine.hosted_query import RUNNING
 from hosting.engine.turns import Create
 from hosting.evaluator.interpreters import Interpreters, is_mended
 from hosting.evaluator.undeclared import check_never_read
@@ -55,6 +56,19 @@ def in_order(declared: Mapping[str, T], reads: Mapping[str, Iterable[str]]) -> d
     return found
 
 
+def edits_first(declared: Iterable[str], reads: Mapping[str, Iterable[str]], new: Container[str]) -> list[str]:
+    """Return the names of what is *declared*, those that are *new*, or need one that is, behind the others.
+
+    >>> edits_first(["a", "b", "c"], {"a": ["n"], "b": ["a"], "c": ["n"]}, ["a"])
+    ['c', 'a', 'b']
+    """
+    names, behind = list(declared), set[str]()
+    for name in names:
+        if name in new or not behind.isdisjoint(map(query_of, reads[name])):
+            behind.add(name)
+    return sorted(names, key=behind.__contains__)
+
+
 Declared = dict[str, tuple[Any, Policy, Limits, EventTime | None]]
 """What was declared: each query by its name, and how it is hosted."""
 
@@ -62,8 +76,8 @@ Declared = dict[str, tuple[Any, Policy, Limits, EventTime | None]]
 class Creation:
     """Creates and edits the queries of one evaluator, or notes them for its start.
 
-    *soon* has a checkpoint taken behind an edit, *settle* closes what was told of redefined names, and *look_at* looks
-    at the functions of a query.
+    *let_come* lets come what is due by now, *soon* has a checkpoint taken behind an edit, *settle* closes what was told
+    of redefined names, and *look_at* looks at the functions of a query.
     """
 
     def __init__(
@@ -75,13 +89,14 @@ class Creation:
         *,
         strict: bool,
         now: Callable[[], float],
+        let_come: Callable[[], None],
         interpreters: Interpreters,
         soon: Callable[[], None],
         settle: Callable[[str], None],
         look_at: Callable[[str], None],
     ) -> None:
         self._engine, self._intake, self._store, self.declared, self._strict = engine, intake, store, declared, strict
-        self._now, self._interpreters = now, interpreters
+        self._now, self._let_come, self._interpreters = now, let_come, interpreters
         self._soon, self._settle, self._look_at = soon, settle, look_at
 
     def creations(self, queries: Mapping[str, Any], how: How) -> list[Create]:
@@ -107,6 +122,9 @@ class Creation:
         self._interpreters.check_kept([turn.name for turn in turns])
         for turn in [each for each in turns if each.name in standing] if self._strict else ():
             check_fits(self._engine, turn, way_to_restart(self._store, turn.name))
+        there = self._running()
+        if any(turn.name not in there for turn in turns):
+            self._let_come()
         for turn, query in zip(turns, queries.values(), strict=True):
             before = standing.get(turn.name)
             plan = None if before is None else before.plan
@@ -157,13 +175,26 @@ class Creation:
                     self._engine.suspended.declare(name, query, policy=policy, limits=limits, clock=clock)
 
     def create_declared(self, *, but: Container[str]) -> None:
-        """Create what was declared before the start and is not there yet, *but* for those that wait."""
-        with self._engine.plans.looking_once():
-            for name, (query, policy, limits, clock) in self.declared.items():
+        """Create what was declared before the start and is not there yet, *but* for those that wait.
+
+        Edits come first, and behind them what came due while nothing ran: who begins now has not been there then.
+        """
+        engine, there = self._engine, self._running()
+        names = edits_first(self.declared, engine.readers.declared, self.declared.keys() - there)
+        with engine.plans.looking_once():
+            for name in names:
                 if name in but:
                     continue
+                if name not in there:
+                    self._let_come()
+                query, policy, limits, clock = self.declared[name]
                 for turn in self.creations({name: query}, How(policy=policy, limits=limits, clock=clock)):
                     self._create(turn)
+
+    def _running(self) -> set[str]:
+        """Return the names of the queries that run, be it when they are taken up again."""
+        engine = self._engine
+        return {name for each in (engine.standing, engine.suspended) for name in each if each[name].status == RUNNING}
 
     def _create(self, turn: Create) -> None:
         there = self._engine.standing.get(turn.name)

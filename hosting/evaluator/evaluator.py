@@ -185,8 +185,8 @@ class QueryEvaluator(Looking):
             reports=self.reporter, store_now=self._store_now)  # fmt: skip
         self.creation = Creation(
             engine, self.intake, store, self.declared, strict=self.strict, now=self._now,
-            interpreters=self.interpreters, soon=self.checkpointer.soon, settle=self.redefinitions.settle,
-            look_at=self.reporter.look_at_query)  # fmt: skip
+            let_come=self._let_come, interpreters=self.interpreters, soon=self.checkpointer.soon,
+            settle=self.redefinitions.settle, look_at=self.reporter.look_at_query)  # fmt: skip
         self.restarts = Restarts(engine, self.turns, inside=self.inside, late=self.late, creation=self.creation)
 
     # -- declaring
@@ -472,6 +472,12 @@ class QueryEvaluator(Looking):
             "makers": tuple(makers()),
             **({"queries": [*engine.standing, *engine.suspended]} if self.incidents.place else {}),
         }
+
+    def _let_come(self) -> None:
+        """Take the turns that fire what is due by now."""
+        engine, now = self.engine, self._now()
+        while not self.intake.event_time and (due := engine.timers.next_due()) is not None and due <= now:
+            self.turns.take(Tick(now))
 
     def _store_now(self) -> None:
         """Have all that a start has found stored before the first turn."""

@@ -320,8 +320,8 @@ class Timeout(Waits, name="timeout"):
             self._wind(cx)
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
+        cx.subscribe(1)  # first, as RxPY does: both may read what is shared, which goes on then
         cx.unsubscribe(0)
-        cx.subscribe(1)
 
 
 def timeout(
