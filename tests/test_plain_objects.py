@@ -650,3 +650,48 @@ class Concrete(Abstract):
 def test_an_ordinary_class_is_of_the_plain_shape(kind: Any) -> None:
     """What Python itself puts into a class (`__dict__`, `__weakref__`) is nothing that the class computes."""
     assert shape_of(kind) == PLAIN
+
+
+CACHED = {
+    "plain": ("class Item:\n    def __init__(self): self.a = 1\n", ""),
+    "dataclass": ("@dataclass\nclass Item:\n    a: int = 1\n", ""),
+    "dataclass with a field more": ("@dataclass\nclass Item:\n    a: int = 1\n", "    b: int = 2\n"),
+}
+CALLED = {
+    "a method": ("    def d(self): return 4\n", 4),
+    "a method of the class": ("    @classmethod\n    def d(cls): return 4\n", 4),
+    "a function": ("    @staticmethod\n    def d(): return 4\n", 4),
+}
+
+
+@pytest.mark.parametrize("item, called", crossed(CACHED, CALLED))
+def test_a_cache_does_not_hide_the_method_in_its_place(module: Callable[[str], Any], item: str, called: str) -> None:
+    """What was computed once and kept is nothing that a class has: what is there today is."""
+    module("plain")
+    space = sys.modules[MODULE].__dict__
+    space |= {"cached_property": cached_property, "dataclass": dataclass}
+    (begin, more), (method, expected) = CACHED[item], CALLED[called]
+    exec(begin + "    @cached_property\n    def d(self): return 3\n", space)
+    made = space["Item"]()
+    assert made.d == 3
+    data = encode(made)
+    exec(begin + more + method, space)
+    read = decode(data)
+    assert (read.a, read.d(), getattr(read, "b", 2)) == (1, expected, 2)
+
+
+def test_a_cache_in_the_place_of_which_a_property_reads_another_attribute_is_refused(
+    module: Callable[[str], Any],
+) -> None:
+    """Which old objects lack: it is made with a new one only."""
+    module("plain")
+    space = sys.modules[MODULE].__dict__
+    space["cached_property"] = cached_property
+    begin = "class Item:\n    def __init__(self): self.a = 1"
+    exec(begin + "\n    @cached_property\n    def d(self): return 3\n", space)
+    made = space["Item"]()
+    assert made.d == 3
+    data = encode(made)
+    exec(begin + "; self._d = None\n    @property\n    def d(self): return self._d or 3\n", space)
+    with pytest.raises(FieldsDiffer, match="'d', which is a property over '_d' today"):
+        decode(data)

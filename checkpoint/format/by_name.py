@@ -16,7 +16,16 @@ from types import FunctionType
 from typing import Any
 
 from checkpoint.format.class_fields import come_to, fields_of, renamed
-from checkpoint.format.class_shape import code_of, is_computed, is_private, nearest, read_by, shape_of, slots_of
+from checkpoint.format.class_shape import (
+    code_of,
+    is_called,
+    is_computed,
+    is_private,
+    nearest,
+    read_by,
+    shape_of,
+    slots_of,
+)
 from checkpoint.format.named_members import RENAMED, FieldsDiffer
 from reliable_rx.class_of import dict_of, is_a, name_of
 from reliable_rx.errors import described
@@ -83,8 +92,10 @@ def _check_read(kind: Any, found: Mapping[str, Any], computed: frozenset[str]) -
     """*Raises* `FieldsDiffer` for an attribute that nothing would read, unless it was *computed* before."""
     there, known, today = nearest(kind), fields_of(kind).names, dict(shape_of(kind).over)
     slots = slots_of(kind)
-    for name in found.keys() - computed:
+    for name in found:
         at = there.get(name)
+        if name in computed and (not today.get(name) or _has(kind, today[name])):
+            continue
         if type(at) is property and not _lies_in_dict(at):
             reads = [each for each in sorted(read_by(at)) if each in known or each in slots or not _has(kind, each)]
             reads = [today[name]] if today.get(name) else reads
@@ -138,6 +149,8 @@ def _put(value: Any, found: Mapping[str, Any], fields: tuple[str, ...], computed
         is_cache = name not in fields and is_computed(at) if computed is None else name in computed
         if name in slots:
             object.__setattr__(value, name, each)
+        elif is_cache and name not in known and is_called(at):
+            continue  # a method by now, which the cache would hide
         elif space is not None and (is_cache or (name not in fields and name in code.stores)):
             space[name] = each  # as it lay there
         elif name not in known and is_computed(at) and not _lies_in_dict(at):

@@ -185,6 +185,11 @@ def is_computed(at: Any) -> bool:
     return type(at) is not MemberDescriptorType and any("__set__" in vars(each) for each in type.mro(type(at)))
 
 
+def is_called(at: Any) -> bool:
+    """Whether what a class has under a name is a method of some kind: an attribute of that name would hide it."""
+    return is_a(at, (FunctionType, classmethod, staticmethod))
+
+
 @lru_cache(maxsize=1000)
 def slots_of(kind: Any) -> frozenset[str]:
     """Return the names of the attributes that have a slot, as a class that is written in Python has it."""
