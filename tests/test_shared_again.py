@@ -20,6 +20,7 @@ BEGINS: dict[str, Piece] = {
     "hot": lambda ops, rx, n: n,
     "interval": lambda ops, rx, n: rx.interval(1.0).pipe(ops.take(3)),
     "delay": lambda ops, rx, n: n.pipe(ops.delay(0.5)),
+    "values": lambda ops, rx, n: rx.of(1, 2, 3, 4, 5),
     "flat_map of timers": lambda ops, rx, n: n.pipe(ops.flat_map(lambda x: rx.interval(0.75).pipe(ops.take(3)))),
 }
 OPENS: dict[str, Piece] = {

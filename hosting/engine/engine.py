@@ -298,7 +298,7 @@ class QueryEngine(Delivery, TimeMoves):
                 self.reports[turn.name] = report
 
     def take_dispose(self, turn: Dispose) -> None:
-        with self.ahead(turn.time):
+        with self.ahead(turn.time, of={turn.name, *self.routes.behind(turn.name)}):
             self.suspended.drop(turn.name)
             for name in (turn.name, *(turn.name + ending for ending in ENDINGS)):
                 standing = self.standing.pop(name, None)

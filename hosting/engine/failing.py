@@ -24,7 +24,7 @@ def take_fail(engine: QueryEngine, turn: Fail) -> None:
     """Take the turn that ends a query with an error."""
     standing = engine.standing.get(turn.name)
     if standing is not None:
-        with engine.ahead(turn.time):
+        with engine.ahead(turn.time, of=engine.routes.behind(turn.name)):
             _fail(engine, standing, turn)
 
 

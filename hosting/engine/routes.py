@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from hosting.engine.blame import blamed
+from reliable_rx.names import ENDINGS
 from reliable_rx.query.query import SourceLeaf
 from reliable_rx.runtime.instance import Instance
 from reliable_rx.runtime.plan import PlanNode
@@ -160,6 +161,17 @@ class Routes(dict[str, Route]):
         route.remove(instance, leaf)
         if not route.is_read:
             self.left.add(source)
+
+    def behind(self, name: str) -> set[str]:
+        """Return the names of the queries that read the streams of the query *name*, and theirs, and so on."""
+        found, waiting = set[str](), [name]
+        while waiting:
+            at = waiting.pop()
+            routes = [self[each] for each in (at, *(at + ending for ending in ENDINGS)) if each in self]
+            new = {str(top_of(instance).key) for route in routes for instance, _ in route.readers()} - found
+            found |= new
+            waiting += new
+        return found
 
     def sweep(self) -> set[str]:
         """Forget the routes that nobody reads any more; return their names."""

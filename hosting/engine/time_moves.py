@@ -13,13 +13,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Container, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from hosting.engine.dispatch import Cascade
 from hosting.engine.endless import Rest
+from hosting.engine.routes import top_of
 from hosting.engine.timers import Clock
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operators.contract.arguments import cut
@@ -62,22 +63,37 @@ class TimeMoves(Clock):
             self.clock = time
 
     @contextmanager
-    def ahead(self, time: float) -> Iterator[None]:
+    def ahead(self, time: float, *, of: Collection[str] = ()) -> Iterator[None]:
         """Have what is done within happen at *time*, ahead of what is due before it: that fires behind, at its own.
 
-        So what came due while nothing ran meets the query as it was edited, and what an edit brings begins now.
+        So what came due while nothing ran meets the query as it was edited, and what an edit brings begins now. What is
+        due in the queries *of* which something ends is fired before.
         """
         due, stood = self.timers.next_due(), self.clock
         if due is None or due >= time or time <= stood:
             self.advance(time)
             yield
             return
+        if of:
+            self._fire_of(of, time)
         self.clock = time
         try:
             yield
             self.settle()
         finally:
             self.clock = stood
+
+    def _fire_of(self, names: Container[str], time: float) -> None:
+        """Fire what is due before *time* in the queries *names* alone, each at its own time; the clock stays."""
+        timers, stood = self.timers, self.clock
+        timers.sweep()
+        others = [timer for timer in timers.heap if top_of(timer[2]).key not in names]
+        timers.heap[:] = [timer for timer in timers.heap if top_of(timer[2]).key in names]
+        heapq.heapify(timers.heap)
+        self.fire_due(time, inclusive=False)
+        self.clock = stood
+        timers.heap += others
+        timers.sweep()
 
     def fire_due(self, time: float, *, inclusive: bool, stops: bool = False) -> bool:
         """Fire what is due before *time*, or at it if *inclusive*; return False if it *stops* on the way."""

@@ -56,17 +56,19 @@ def in_order(declared: Mapping[str, T], reads: Mapping[str, Iterable[str]]) -> d
     return found
 
 
-def edits_first(declared: Iterable[str], reads: Mapping[str, Iterable[str]], new: Container[str]) -> list[str]:
-    """Return the names of what is *declared*, those that are *new*, or need one that is, behind the others.
+def edits_first(
+    declared: Iterable[str], reads: Mapping[str, Iterable[str]], new: Container[str]
+) -> tuple[list[str], list[str]]:
+    """Return the names of what is *declared*: all but what is *new*, with what they need of that, and the rest.
 
-    >>> edits_first(["a", "b", "c"], {"a": ["n"], "b": ["a"], "c": ["n"]}, ["a"])
-    ['c', 'a', 'b']
+    >>> edits_first(["a", "b", "c", "d"], {"a": ["n"], "b": ["a"], "c": ["n"], "d": ["n"]}, ["a", "c"])
+    (['a', 'b', 'd'], ['c'])
     """
-    names, behind = list(declared), set[str]()
-    for name in names:
-        if name in new or not behind.isdisjoint(map(query_of, reads[name])):
-            behind.add(name)
-    return sorted(names, key=behind.__contains__)
+    names, first = list(declared), set[str]()
+    for name in reversed(names):  # each is behind those that it reads
+        if name not in new or name in first:
+            first |= {name, *map(query_of, reads[name])}
+    return [name for name in names if name in first], [name for name in names if name not in first]
 
 
 Declared = dict[str, tuple[Any, Policy, Limits, EventTime | None]]
@@ -122,9 +124,6 @@ class Creation:
         self._interpreters.check_kept([turn.name for turn in turns])
         for turn in [each for each in turns if each.name in standing] if self._strict else ():
             check_fits(self._engine, turn, way_to_restart(self._store, turn.name))
-        there = self._running()
-        if any(turn.name not in there for turn in turns):
-            self._let_come()
         for turn, query in zip(turns, queries.values(), strict=True):
             before = standing.get(turn.name)
             plan = None if before is None else before.plan
@@ -179,22 +178,26 @@ class Creation:
 
         Edits come first, and behind them what came due while nothing ran: who begins now has not been there then.
         """
-        engine, there = self._engine, self._running()
-        names = edits_first(self.declared, engine.readers.declared, self.declared.keys() - there)
-        with engine.plans.looking_once():
-            for name in names:
-                if name in but:
-                    continue
-                if name not in there:
-                    self._let_come()
-                query, policy, limits, clock = self.declared[name]
-                for turn in self.creations({name: query}, How(policy=policy, limits=limits, clock=clock)):
-                    self._create(turn)
+        new = {name for name in self.declared if not self._runs(name)}
+        first, rest = edits_first(self.declared, self._engine.readers.declared, new)
+        with self._engine.plans.looking_once():
+            for name in first:
+                self._create_one(name, but)
+            if rest:
+                self._let_come()
+            for name in rest:
+                self._create_one(name, but)
 
-    def _running(self) -> set[str]:
-        """Return the names of the queries that run, be it when they are taken up again."""
-        engine = self._engine
-        return {name for each in (engine.standing, engine.suspended) for name in each if each[name].status == RUNNING}
+    def _create_one(self, name: str, but: Container[str]) -> None:
+        if name not in but:
+            query, policy, limits, clock = self.declared[name]
+            for turn in self.creations({name: query}, How(policy=policy, limits=limits, clock=clock)):
+                self._create(turn)
+
+    def _runs(self, name: str) -> bool:
+        """Whether the query *name* runs, be it when it is taken up again."""
+        there = self._engine.standing.get(name) or self._engine.suspended.get(name)
+        return there is not None and there.status == RUNNING
 
     def _create(self, turn: Create) -> None:
         there = self._engine.standing.get(turn.name)

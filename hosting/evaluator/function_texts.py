@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from operator import is_not
 from typing import Protocol
 
 from hosting.engine.code_text import text_of
 from hosting.engine.hosted_query import Standing
 from hosting.engine.turns import Create
 from reliable_rx.query.query import Node
+from reliable_rx.runtime.plan import Plan
 
 QUERIES_MAX = 200
 """Of how many queries a store has the texts: those that were created first."""
@@ -34,14 +36,24 @@ class FunctionTexts:
     def __init__(self, standing: Mapping[str, Standing], app: Declared) -> None:
         self._standing, self._app = standing, app
         self.stored: Texts = {}
+        self._plans: list[Plan] = []
+        self._texts: Texts = {}
+        """What is known of the newest of these."""
 
     def for_checkpoint(self) -> Texts:
-        return united(each.plan.query for each in islice(self._standing.values(), QUERIES_MAX))
+        """Return the texts of the functions at work; they are read anew where other queries are there."""
+        plans = [each.plan for each in islice(self._standing.values(), QUERIES_MAX)]
+        if len(plans) != len(self._plans) or any(map(is_not, plans, self._plans)):
+            self._plans, self._texts = plans, united(each.query for each in plans)
+        return self._texts
 
     def changed(self) -> list[str]:
-        """Name the functions of the app that say something else than when the store was written."""
+        """Name the functions of the app that say something else than when the store was written.
+
+        Of several of one name (lambdas) there may be more today.
+        """
         today = united(each.code.query for each in self._app.declared.values())
-        return sorted(name for name, texts in self.stored.items() if name in today and today[name] != texts)
+        return sorted(name for name, texts in self.stored.items() if name in today and not {*texts} <= {*today[name]})
 
 
 def united(nodes: Iterable[Node]) -> Texts:

@@ -43,9 +43,10 @@ class FromIterable(Stage, name="from_iterable"):
         else:
             for value in self.iterable:
                 cx.emit(value)
-                if not cx.active:
+                if not cx.active or cx.due(tag) is not None:
                     return
-        cx.complete()
+        if cx.due(tag) is None:  # or what this has emitted made it begin anew
+            cx.complete()
 
 
 @frozen
@@ -119,7 +120,8 @@ class ReturnValue(Stage, name="return_value"):
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         cx.emit(self.value)
-        cx.complete()
+        if cx.due(tag) is None:  # as above
+            cx.complete()
 
 
 def return_value(value: A, scheduler: SchedulerBase | None = None) -> Query[A]:

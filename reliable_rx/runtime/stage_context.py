@@ -86,7 +86,8 @@ class Cx:
             deliver(instance, values)
 
     def complete(self) -> None:
-        finish_node(self.instance, self.node, None)
+        if self.instance.states[self.node.slot] is self.state:  # or what it has emitted made it begin anew
+            finish_node(self.instance, self.node, None)
 
     def complete_outer(self) -> None:
         end_outer(self.instance, self.node, None)
