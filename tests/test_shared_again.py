@@ -131,3 +131,17 @@ def test_what_one_of_merged_sequences_greets_with_is_queued_before_the_next_is_r
     expected = run_plain(build, streams, 9.0)
     for name, run in RUNNERS.items():
         compare(name, streams, expected, run(build, streams, 9.0))
+
+
+def test_a_late_one_that_begins_anew_within_its_end_keeps_its_source() -> None:
+    """What is read in its place greets at once, and by that the timeout is subscribed to again."""
+
+    def build(ops: Any, rx: Any, n: Any) -> Any:
+        greets = n.pipe(ops.publish_value(5), ops.ref_count())
+        late = greets.pipe(ops.timeout(1.6, greets), ops.share())
+        return late.pipe(ops.take(3), ops.concat_map(lambda x: late.pipe(ops.take(2))))
+
+    streams = [parse_marbles("-1-2-3---4--|")]
+    expected = run_plain(build, streams, 20.0)
+    for name, run in RUNNERS.items():
+        compare(name, streams, expected, run(build, streams, 20.0))

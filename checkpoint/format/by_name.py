@@ -94,8 +94,10 @@ def _check_read(kind: Any, found: Mapping[str, Any], computed: frozenset[str]) -
     slots = slots_of(kind)
     for name in found:
         at = there.get(name)
-        if name in computed and (not today.get(name) or _has(kind, today[name])):
-            continue
+        if name in computed and not (
+            type(at) is property and today.get(name, "") in read_by(at) and not _has(kind, today[name])
+        ):
+            continue  # what is computed, or copes without the attribute that it may keep
         if type(at) is property and not _lies_in_dict(at):
             reads = [each for each in sorted(read_by(at)) if each in known or each in slots or not _has(kind, each)]
             reads = [today[name]] if today.get(name) else reads
@@ -149,7 +151,7 @@ def _put(value: Any, found: Mapping[str, Any], fields: tuple[str, ...], computed
         is_cache = name not in fields and is_computed(at) if computed is None else name in computed
         if name in slots:
             object.__setattr__(value, name, each)
-        elif is_cache and name not in known and is_called(at):
+        elif is_cache and computed is not None and name not in known and is_called(at):
             continue  # a method by now, which the cache would hide
         elif space is not None and (is_cache or (name not in fields and name in code.stores)):
             space[name] = each  # as it lay there

@@ -28,7 +28,6 @@ from checkpoint.format.class_shape import (
     built_on,
     check_built_on,
     has_only_a_dict,
-    is_called,
     is_computed,
     is_private,
     is_usual,
@@ -165,7 +164,7 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
     elif known.names != names:
         check_built_on(kind, "")
         fill_by_name(value, attributes_in(stored), fields=names)
-    elif type(stored) is dict and has_only_a_dict(kind) and _fits(kind, stored):
+    elif type(stored) is dict and has_only_a_dict(kind) and (known.all <= stored.keys() or _is_unset(kind, stored)):
         space = value.__dict__
         for name, each in stored.items():  # one by one: so the names stay shared with those of other objects
             space[name] = each
@@ -173,16 +172,6 @@ def set_state(value: Any, state: tuple[tuple[str, ...], Any]) -> None:
         fill_by_name(value, stored, fields=names)
     else:
         _set_each(value, attributes_in(stored))
-
-
-def _fits(kind: Any, stored: dict[str, Any]) -> bool:
-    """Whether all that was *stored* has its place, and nothing is missing."""
-    known = fields_of(kind)
-    if known.all == stored.keys():
-        return True
-    if any(is_called(nearest(kind).get(name)) for name in stored.keys() - known.all):
-        return False  # a cache of what is a method by now
-    return known.all <= stored.keys() or _is_unset(kind, stored)
 
 
 def _is_unset(kind: Any, stored: dict[str, Any]) -> bool:

@@ -124,12 +124,19 @@ def _tree_of(code: CodeType) -> str | None:
     text = "".join(linecache.getlines(code.co_filename))
     if not text or len(text) > FILE_BYTES_MAX:
         return None
-    nodes = _nodes_in(text, code.co_filename).get((code.co_qualname, code_digest(code)), ())
-    trees = {None if each is None else joined(_described(each)) for each in nodes}
-    return trees.pop() if len(trees) == 1 else None
+    return _trees_in(text, code.co_filename).get((code.co_qualname, code_digest(code)))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
+def _trees_in(text: str, file: str) -> dict[tuple[str, str], str | None]:
+    """Return a digest of the syntax tree of each function in a *text*; None where several differ."""
+    found: dict[tuple[str, str], str | None] = {}
+    for key, nodes in _nodes_in(text, file).items():
+        trees = {None if each is None else joined(_described(each)) for each in nodes}
+        found[key] = trees.pop() if len(trees) == 1 else None
+    return found
+
+
 def _nodes_in(text: str, file: str) -> Found:
     """Return the syntax trees of all functions in a *text*, by what they are compiled to."""
     try:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from operator import is_not
+from time import monotonic
 from typing import Protocol
 
-from hosting.engine.code_text import text_of
+from hosting.engine.code_text import CodeText, text_of
 from hosting.engine.hosted_query import Standing
 from hosting.engine.turns import Create
-from reliable_rx.query.query import Node
 from reliable_rx.runtime.plan import Plan
 
 QUERIES_MAX = 200
 """Of how many queries a store has the texts: those that were created first."""
+AT_ONCE_S = 0.05
+"""For how long a checkpoint reads texts; the next one goes on. What has been read is kept."""
 Texts = dict[str, list[str]]
 """By ``module.name`` the digests of the functions that are called so."""
 
@@ -36,31 +37,31 @@ class FunctionTexts:
     def __init__(self, standing: Mapping[str, Standing], app: Declared) -> None:
         self._standing, self._app = standing, app
         self.stored: Texts = {}
-        self._plans: list[Plan] = []
-        self._texts: Texts = {}
-        """What is known of the newest of these."""
+        self._read: dict[int, tuple[Plan, CodeText | None]] = {}
 
     def for_checkpoint(self) -> Texts:
-        """Return the texts of the functions at work; they are read anew where other queries are there."""
-        plans = [each.plan for each in islice(self._standing.values(), QUERIES_MAX)]
-        if len(plans) != len(self._plans) or any(map(is_not, plans, self._plans)):
-            self._plans, self._texts = plans, united(each.query for each in plans)
-        return self._texts
+        """Return the texts of the functions at work, as far as there has been time to read them."""
+        plans = {id(each.plan): each.plan for each in islice(self._standing.values(), QUERIES_MAX)}
+        self._read = {known: read for known, read in self._read.items() if known in plans}
+        until = monotonic() + AT_ONCE_S
+        for known, plan in plans.items():
+            if known not in self._read and monotonic() < until:
+                self._read[known] = plan, text_of(plan.query)
+        return united(text for _, text in self._read.values())
 
     def changed(self) -> list[str]:
         """Name the functions of the app that say something else than when the store was written.
 
         Of several of one name (lambdas) there may be more today.
         """
-        today = united(each.code.query for each in self._app.declared.values())
+        today = united(text_of(each.code.query) for each in self._app.declared.values())
         return sorted(name for name, texts in self.stored.items() if name in today and not {*texts} <= {*today[name]})
 
 
-def united(nodes: Iterable[Node]) -> Texts:
+def united(texts: Iterable[CodeText | None]) -> Texts:
     """Return what is known of the functions of several queries."""
     found = dict[str, set[str]]()
-    for node in nodes:
-        text = text_of(node)
+    for text in texts:
         for name, trees in () if text is None else text.functions:
             found.setdefault(name, set()).add(trees)
     return {name: sorted(trees) for name, trees in found.items()}

@@ -1,8 +1,7 @@
 """Operators that wait: their due times are absolute, on the host's logical clock, and part of the state.
 
-Beside this stand `time_spans` (buffers and windows), `time_gates` (what takes or skips by the clock) and `time_stamps`
-(what only reads the clock). Rejected: one lasting timer that a debounce would set anew when it fires too early; two
-timers due at one moment would then fire in another order than RxPY's.
+Beside this stand `time_windows`, `time_gates` (take or skip by the clock) and `timestamps` (only read it). Rejected: one
+lasting timer that a debounce sets anew when it fires too early (timers due at one moment would fire in another order).
 """
 
 from __future__ import annotations
@@ -321,7 +320,8 @@ class Timeout(Waits, name="timeout"):
 
     def on_timer(self, cx: Context, tag: Hashable) -> None:
         cx.subscribe(1)  # first, as RxPY does: both may read what is shared, which goes on then
-        cx.unsubscribe(0)
+        if cx.due(tag) is None:  # else it has begun anew
+            cx.unsubscribe(0)
 
 
 def timeout(
