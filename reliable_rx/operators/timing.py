@@ -1,6 +1,6 @@
 """Operators that wait: their due times are absolute, on the host's logical clock, and part of the state.
 
-Beside this stand `time_windows`, `time_gates` (take or skip by the clock) and `timestamps` (only read it). Rejected: one
+Beside this stand `time_windows`, `time_gates` (take or skip by the clock) and `timestamps` (only read it). Rejected: a
 lasting timer that a debounce sets anew when it fires too early (timers due at one moment would fire in another order).
 """
 
