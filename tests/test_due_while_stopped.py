@@ -19,7 +19,7 @@ from lanes import every
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
-from hosting import ListSource, QueryEvaluator
+from hosting import ListSource, QueryEvaluator, event_time
 from hosting.cli.command import main
 from hosting.engine.engine import QueryEngine
 from hosting.engine.turns import Dispose, Events, Fail, Tick
@@ -183,6 +183,29 @@ def test_who_reads_a_query_that_ends_has_what_was_due_before(call: str) -> None:
         while evaluator.step():
             pass
         assert evaluator.query("s").emitted == 3
+
+
+@pytest.mark.parametrize("call", ["dispose", "restart"])
+def test_what_is_due_beside_a_query_that_ends_comes_in_order(call: str) -> None:
+    """Who reads it and another one gets what is due of both; the alarm of a clock of its own stays where it is."""
+    clock = [0.0]
+    with QueryEvaluator(MemoryStore(), clock=lambda: clock[0], background=False) as evaluator:
+        evaluator.source("n", ListSource([1.0, 2.0, 3.0], follow=True))
+        evaluator.source("m", ListSource([1.0], follow=True))
+        timed = n.merge(rx.source("m")).tumbling_window(5.0).merge_all()
+        evaluator.create("timed", timed, clock=event_time(float, idle_s=20.0))
+        both = rx.source("p").merge(rx.source("q").ignore_elements().catch(rx.never()))
+        for name, query in {"p": n.delay(10.0), "q": n.map(mended), "r": both.timeout(30.0)}.items():
+            evaluator.create(name, query)
+        evaluator.start()
+        while evaluator.step():
+            pass
+        clock[0] = 39.0
+        getattr(evaluator, call)("q")
+        while evaluator.step():
+            pass
+        assert evaluator.query("r").status == "running"
+        assert evaluator.query("timed").status == "running"
 
 
 TURNS: dict[str, Callable[[QueryEngine], Any]] = {

@@ -298,7 +298,8 @@ class QueryEngine(Delivery, TimeMoves):
                 self.reports[turn.name] = report
 
     def take_dispose(self, turn: Dispose) -> None:
-        with self.ahead(turn.time, of={turn.name, *self.routes.behind(turn.name)}):
+        of = self.routes.connected(turn.name, self.standing) if self.has_due(turn.time) else ()
+        with self.ahead(turn.time, of=of):
             self.suspended.drop(turn.name)
             for name in (turn.name, *(turn.name + ending for ending in ENDINGS)):
                 standing = self.standing.pop(name, None)

@@ -8,12 +8,13 @@ of its own choosing) is fed event by event, because Rx promises that order.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
 from hosting.engine.blame import blamed
-from reliable_rx.names import ENDINGS
+from reliable_rx.names import query_of
 from reliable_rx.query.query import SourceLeaf
 from reliable_rx.runtime.instance import Instance
 from reliable_rx.runtime.plan import PlanNode
@@ -162,13 +163,16 @@ class Routes(dict[str, Route]):
         if not route.is_read:
             self.left.add(source)
 
-    def behind(self, name: str) -> set[str]:
-        """Return the names of the queries that read the streams of the query *name*, and theirs, and so on."""
-        found, waiting = set[str](), [name]
+    def connected(self, name: str, queries: Container[str]) -> set[str]:
+        """Return which of *queries* read one another's streams, directly or not, with the query *name* among them."""
+        beside = defaultdict[str, set[str]](set)
+        for owner, route in ((query_of(stream), route) for stream, route in self.items()):
+            for reader in {str(top_of(instance).key) for instance, _ in route.readers()} if owner in queries else ():
+                beside[owner].add(reader)
+                beside[reader].add(owner)
+        found, waiting = {name}, [name]
         while waiting:
-            at = waiting.pop()
-            routes = [self[each] for each in (at, *(at + ending for ending in ENDINGS)) if each in self]
-            new = {str(top_of(instance).key) for route in routes for instance, _ in route.readers()} - found
+            new = beside[waiting.pop()] - found
             found |= new
             waiting += new
         return found

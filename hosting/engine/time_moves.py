@@ -62,21 +62,25 @@ class TimeMoves(Clock):
                 self.fire_due(time, inclusive=False)
             self.clock = time
 
+    def has_due(self, time: float) -> bool:
+        """Whether anything is due on the way to *time*."""
+        due = self.timers.next_due()
+        return due is not None and due < time and time > self.clock
+
     @contextmanager
     def ahead(self, time: float, *, of: Collection[str] = ()) -> Iterator[None]:
         """Have what is done within happen at *time*, ahead of what is due before it: that fires behind, at its own.
 
         So what came due while nothing ran meets the query as it was edited, and what an edit brings begins now. What is
-        due in the queries *of* which something ends is fired before.
+        due in the queries *of* which one ends, and that read one another, is fired before.
         """
-        due, stood = self.timers.next_due(), self.clock
-        if due is None or due >= time or time <= stood:
+        if not self.has_due(time):
             self.advance(time)
             yield
             return
         if of:
             self._fire_of(of, time)
-        self.clock = time
+        stood, self.clock = self.clock, time
         try:
             yield
             self.settle()
@@ -85,15 +89,16 @@ class TimeMoves(Clock):
 
     def _fire_of(self, names: Container[str], time: float) -> None:
         """Fire what is due before *time* in the queries *names* alone, each at its own time; the clock stays."""
-        timers, stood = self.timers, self.clock
-        timers.sweep()
-        others = [timer for timer in timers.heap if top_of(timer[2]).key not in names]
-        timers.heap[:] = [timer for timer in timers.heap if top_of(timer[2]).key in names]
-        heapq.heapify(timers.heap)
+        timers, stood, due, others = self.timers, self.clock, list[Timer](), list[Timer]()
+        while (timer := timers.pop(time, inclusive=False)) is not None:
+            is_of = isinstance(timer[2], Instance) and top_of(timer[2]).key in names
+            (due if is_of else others).append(timer)
+        for timer in due:
+            timers.push(timer)
         self.fire_due(time, inclusive=False)
         self.clock = stood
-        timers.heap += others
-        timers.sweep()
+        for timer in others:
+            timers.push(timer)
 
     def fire_due(self, time: float, *, inclusive: bool, stops: bool = False) -> bool:
         """Fire what is due before *time*, or at it if *inclusive*; return False if it *stops* on the way."""
