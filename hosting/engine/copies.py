@@ -67,6 +67,7 @@ def by_hash(one: Any, other: Any) -> bool:
 def differs(value: Any, same: Same) -> bool:
     """Whether *value* is the *same* as itself, and not as what a checkpoint makes of it; False where that is not known.
 
+    >>> from operator import eq
     >>> differs(("a", float("nan")), eq), differs(float("nan"), eq), differs(float("nan"), by_hash)
     (True, False, True)
     """

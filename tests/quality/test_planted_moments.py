@@ -78,8 +78,8 @@ def readers_that_are_looked_for_without_what_is_shared(patch: pytest.MonkeyPatch
 
 @planted("durations")
 def groups_that_end_before_their_first_element(patch: pytest.MonkeyPatch) -> None:
-    def start(self: Any, cx: Any, key: Any, group: Any) -> None:
-        cx.start(key)
+    def start(self: Any, cx: Any, group: Any) -> None:
+        cx.start(group.key)
 
     patch.setattr(GroupByUntil, "start", start)
 
