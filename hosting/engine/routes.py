@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -163,11 +163,16 @@ class Routes(dict[str, Route]):
         if not route.is_read:
             self.left.add(source)
 
-    def connected(self, name: str, queries: Container[str]) -> set[str]:
-        """Return which of *queries* read one another's streams, directly or not, with the query *name* among them."""
+    def connected(self, name: str, queries: Mapping[str, Instance]) -> set[str]:
+        """Return which of *queries* read one another's streams, directly or not, with the query *name* among them.
+
+        A query on a clock of its own has routes of its own: it is known by what its plan names.
+        """
+        reads = [(source, reader) for reader, each in queries.items() for source in each.plan.sources]
+        reads += [(at, str(top_of(each).key)) for at, route in self.items() for each, _ in route.readers()]
         beside = defaultdict[str, set[str]](set)
-        for owner, route in ((query_of(stream), route) for stream, route in self.items()):
-            for reader in {str(top_of(instance).key) for instance, _ in route.readers()} if owner in queries else ():
+        for owner, reader in ((query_of(stream), reader) for stream, reader in reads):
+            if owner in queries:
                 beside[owner].add(reader)
                 beside[reader].add(owner)
         found, waiting = {name}, [name]
