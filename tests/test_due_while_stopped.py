@@ -208,6 +208,16 @@ def test_what_is_due_beside_a_query_that_ends_comes_in_order(call: str) -> None:
         assert evaluator.query("timed").status == "running"
 
 
+def test_who_begins_anew_begins_behind_what_came_due_whoever_reads_it() -> None:
+    """An un-edited query that reads it has it begin no sooner: it is no edit."""
+    store, reader = MemoryStore(), rx.source("q").catch(rx.never()).merge(n.ignore_elements())
+    queries = {"p": n.delay(10.0), "q": n.map(failing), "r": reader}
+    life(store, queries, [1, 2, 3], 0.0, STOPPED_S, stops=True, all_run=False)
+    today = {**queries, "q": rx.source("p").map(mended).timeout(30.0)}
+    came = life(store.reopen(), today, [1, 2, 3], STARTED_S, STARTED_S + 5.0, stops=True)
+    assert came == [[1, 2, 3], [], []]
+
+
 TURNS: dict[str, Callable[[QueryEngine], Any]] = {
     "another is edited": lambda engine: engine.creation("other", n.map(mended), time=STARTED_S),
     "another is disposed of": lambda engine: Dispose("other", STARTED_S),

@@ -57,16 +57,17 @@ def in_order(declared: Mapping[str, T], reads: Mapping[str, Iterable[str]]) -> d
 
 
 def edits_first(
-    declared: Iterable[str], reads: Mapping[str, Iterable[str]], new: Container[str]
+    declared: Iterable[str], reads: Mapping[str, Iterable[str]], edits: Container[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the names of what is *declared*: all but what is *new*, with what they need of that, and the rest.
+    """Return the names of what is *declared*: those that are *edits*, with what these read, and the rest.
 
-    >>> edits_first(["a", "b", "c", "d"], {"a": ["n"], "b": ["a"], "c": ["n"], "d": ["n"]}, ["a", "c"])
-    (['a', 'b', 'd'], ['c'])
+    >>> reads = {"a": ["n"], "b": ["a"], "c": ["b"], "d": ["n"]}
+    >>> edits_first(["a", "b", "c", "d"], reads, ["c"]), edits_first(["a", "b", "c", "d"], reads, ["d"])
+    ((['a', 'b', 'c'], ['d']), (['d'], ['a', 'b', 'c']))
     """
     names, first = list(declared), set[str]()
     for name in reversed(names):  # each is behind those that it reads
-        if name not in new or name in first:
+        if name in edits or name in first:
             first |= {name, *map(query_of, reads[name])}
     return [name for name in names if name in first], [name for name in names if name not in first]
 
@@ -178,9 +179,9 @@ class Creation:
 
         Edits come first, and behind them what came due while nothing ran: who begins now has not been there then.
         """
-        new = {name for name in self.declared if not self._runs(name)}
-        first, rest = edits_first(self.declared, self._engine.readers.declared, new)
         with self._engine.plans.looking_once():
+            edits = {name for name in self.declared if self._is_edit(name)}
+            first, rest = edits_first(self.declared, self._engine.readers.declared, edits)
             for name in first:
                 self._create_one(name, but)
             if rest:
@@ -194,10 +195,13 @@ class Creation:
             for turn in self.creations({name: query}, How(policy=policy, limits=limits, clock=clock)):
                 self._create(turn)
 
-    def _runs(self, name: str) -> bool:
-        """Whether the query *name* runs, be it when it is taken up again."""
-        there = self._engine.standing.get(name) or self._engine.suspended.get(name)
-        return there is not None and there.status == RUNNING
+    def _is_edit(self, name: str) -> bool:
+        """Whether the query *name* goes on as another one, or is taken up again."""
+        engine, there = self._engine, self._engine.standing.get(name)
+        if name in engine.suspended:
+            return engine.suspended[name].status == RUNNING
+        is_running = there is not None and there.status == RUNNING
+        return is_running and not is_same(engine, engine.standing[name], engine.suspended.declared[name])
 
     def _create(self, turn: Create) -> None:
         there = self._engine.standing.get(turn.name)
