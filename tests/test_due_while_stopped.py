@@ -218,6 +218,21 @@ def test_who_begins_anew_begins_behind_what_came_due_whoever_reads_it() -> None:
     assert came == [[1, 2, 3], [], []]
 
 
+def test_what_ends_a_query_that_has_failed_lets_nothing_come() -> None:
+    """Its readers have been told: what waits in them waits for their edit."""
+    engine = QueryEngine()
+    engine.declare("n", ["0"])
+    reads = rx.source("bad").catch(rx.empty()).ignore_elements()
+    engine.take(engine.creation("bad", n.map(failing), time=0.0))
+    engine.take(engine.creation("r", n.delay(10.0).map(failing).merge(reads), time=0.0))
+    engine.take(Events("n", "0", 0, [1, 2, 3], time=STOPPED_S))
+    came = engine.take(Dispose("bad", STARTED_S))
+    came += engine.take(engine.creation("bad", n.map(mended), time=STARTED_S))
+    came += engine.take(engine.creation("r", n.delay(10.0).map(mended).merge(reads), time=STARTED_S))
+    assert "r" not in {out.name for out in came}
+    assert [value for out in engine.take(Tick(STARTED_S)) for value in out.values] == [10, 20, 30]
+
+
 TURNS: dict[str, Callable[[QueryEngine], Any]] = {
     "another is edited": lambda engine: engine.creation("other", n.map(mended), time=STARTED_S),
     "another is disposed of": lambda engine: Dispose("other", STARTED_S),

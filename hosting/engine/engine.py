@@ -298,8 +298,9 @@ class QueryEngine(Delivery, TimeMoves):
                 self.reports[turn.name] = report
 
     def take_dispose(self, turn: Dispose) -> None:
-        of = self.routes.connected(turn.name, self.standing) if self.has_due(turn.time) else ()
-        with self.ahead(turn.time, of=of):
+        there = self.standing.get(turn.name) or self.suspended.get(turn.name)
+        ends = there is not None and there.status == RUNNING and self.has_due(turn.time)
+        with self.ahead(turn.time, of=self.routes.connected(turn.name, self.standing) if ends else ()):
             self.suspended.drop(turn.name)
             for name in (turn.name, *(turn.name + ending for ending in ENDINGS)):
                 standing = self.standing.pop(name, None)

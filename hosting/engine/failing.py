@@ -24,9 +24,7 @@ def take_fail(engine: QueryEngine, turn: Fail) -> None:
     """Take the turn that ends a query with an error."""
     standing = engine.standing.get(turn.name)
     if standing is not None:
-        is_due = engine.has_due(turn.time)
-        of = engine.routes.connected(turn.name, engine.standing) - {turn.name} if is_due else ()
-        with engine.ahead(turn.time, of=of):
+        with engine.ahead(turn.time):
             _fail(engine, standing, turn)
 
 

@@ -168,11 +168,13 @@ class Routes(dict[str, Route]):
 
         A query on a clock of its own has routes of its own: it is known by what its plan names.
         """
-        reads = [(source, reader) for reader, each in queries.items() for source in each.plan.sources]
-        reads += [(at, str(top_of(each).key)) for at, route in self.items() for each, _ in route.readers()]
+        reads = [(query_of(source), reader) for reader, each in queries.items() for source in each.plan.sources]
+        streams = [(query_of(stream), route) for stream, route in self.items()]
+        owned = [(owner, route) for owner, route in streams if owner in queries or owner == name]
+        reads += [(owner, str(top_of(each).key)) for owner, route in owned for each, _ in route.readers()]
         beside = defaultdict[str, set[str]](set)
-        for owner, reader in ((query_of(stream), reader) for stream, reader in reads):
-            if owner in queries:
+        for owner, reader in reads:
+            if owner in queries or owner == name:
                 beside[owner].add(reader)
                 beside[reader].add(owner)
         found, waiting = {name}, [name]

@@ -184,9 +184,9 @@ class Creation:
             first, rest = edits_first(self.declared, self._engine.readers.declared, edits)
             for name in first:
                 self._create_one(name, but)
-            if rest:
-                self._let_come()
-            for name in rest:
+            for name in rest:  # each behind those that it reads; what is as it was takes no turn
+                if not self._runs(name):
+                    self._let_come()
                 self._create_one(name, but)
 
     def _create_one(self, name: str, but: Container[str]) -> None:
@@ -198,10 +198,12 @@ class Creation:
     def _is_edit(self, name: str) -> bool:
         """Whether the query *name* goes on as another one, or is taken up again."""
         engine, there = self._engine, self._engine.standing.get(name)
-        if name in engine.suspended:
-            return engine.suspended[name].status == RUNNING
-        is_running = there is not None and there.status == RUNNING
-        return is_running and not is_same(engine, engine.standing[name], engine.suspended.declared[name])
+        is_other = there is None or not is_same(engine, there, engine.suspended.declared[name])
+        return self._runs(name) and is_other
+
+    def _runs(self, name: str) -> bool:
+        there = self._engine.standing.get(name) or self._engine.suspended.get(name)
+        return there is not None and there.status == RUNNING
 
     def _create(self, turn: Create) -> None:
         there = self._engine.standing.get(turn.name)
