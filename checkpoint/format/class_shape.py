@@ -244,7 +244,8 @@ def has_own_setstate(kind: Any) -> bool:
 def set_as_pickle(value: Any, stored: Any) -> None:
     """Do as pickle does with the state of a *value*, but for slots of a class whose objects refuse to be set."""
     kind: Any = type(value)
-    own, beside = stored if type(stored) is tuple and len(stored) == 2 else (stored, None)
+    parts: Any = stored if type(stored) is tuple and len(stored) == 2 else (stored, None)
+    own, beside = parts
     slots, set_slot = slots_of(kind), object.__setattr__
     space = value.__dict__ if own and kind.__dictoffset__ else None  # its `__getattr__` is not asked
     for name, each in own.items() if own else ():

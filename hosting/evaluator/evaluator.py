@@ -111,7 +111,8 @@ class QueryEvaluator(Looking):
         lend: Lend | None = None,
     ) -> None:
         arguments.check_options(locals())
-        self.store, self.delivery, self.batch_events_max, self.strict = store, delivery, batch_events_max, strict
+        self.store, self.batch_events_max, self.strict = store, batch_events_max, strict
+        self.delivery: Delivery = delivery
         self.lock, self.working, self.lifecycle = Turnstile(), Working(), Lifecycle()
         wake, engine, companions = self.lifecycle.wake, QueryEngine(), Companions()
         self.wake, self.engine, self.companions = wake, engine, companions

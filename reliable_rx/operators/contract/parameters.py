@@ -65,9 +65,10 @@ def relative_seconds(time: Any) -> float:
     """
     if type(time) is float and time == time:
         return time
-    if isinstance(time, str) or not (hasattr(time, "__float__") or hasattr(time, "total_seconds")):
-        raise TypeError(f"a duration is a number of seconds or a timedelta, got {time!r}")
-    seconds = float(time.total_seconds() if hasattr(time, "total_seconds") else time)
+    given: Any = time
+    if isinstance(given, str) or not (hasattr(given, "__float__") or hasattr(given, "total_seconds")):
+        raise TypeError(f"a duration is a number of seconds or a timedelta, got {given!r}")
+    seconds = float(given.total_seconds() if hasattr(given, "total_seconds") else given)
     if seconds != seconds:
         raise ValueError(f"a duration is a number of seconds or a timedelta, got {time!r}")
     return seconds
