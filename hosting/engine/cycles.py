@@ -9,7 +9,7 @@ same.
 from __future__ import annotations
 
 import difflib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,21 @@ class Readers:
         if standing is None or query_of(name) != name:
             return made_of(name, self.declared)
         return (*standing.plan.sources, *self.chosen.get(name, ()))
+
+    def connected(self, name: str) -> set[str]:
+        """Return which queries read one another's streams, directly or not, with *name* among them."""
+        beside = defaultdict[str, set[str]](set)
+        for reader in self.standing:
+            for owner in map(query_of, self.reads(reader)):
+                if owner in self.standing or owner == name:
+                    beside[owner].add(reader)
+                    beside[reader].add(owner)
+        found, waiting = {name}, [name]
+        while waiting:
+            new = beside[waiting.pop()] - found
+            found |= new
+            waiting += new
+        return found
 
     def declare(self, name: str, sources: frozenset[str]) -> None:
         """Note a query that will be created later. *Raises* `QueryRefused` for one that would read itself."""

@@ -300,7 +300,7 @@ class QueryEngine(Delivery, TimeMoves):
     def take_dispose(self, turn: Dispose) -> None:
         there = self.standing.get(turn.name) or self.suspended.get(turn.name)
         ends = there is not None and there.status == RUNNING and self.has_due(turn.time)
-        with self.ahead(turn.time, of=self.routes.connected(turn.name, self.standing) if ends else ()):
+        with self.ahead(turn.time, of=self.readers.connected(turn.name) if ends else ()):
             self.suspended.drop(turn.name)
             for name in (turn.name, *(turn.name + ending for ending in ENDINGS)):
                 standing = self.standing.pop(name, None)

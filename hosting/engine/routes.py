@@ -8,13 +8,11 @@ of its own choosing) is fed event by event, because Rx promises that order.
 from __future__ import annotations
 
 from bisect import insort
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
 from hosting.engine.blame import blamed
-from reliable_rx.names import query_of
 from reliable_rx.query.query import SourceLeaf
 from reliable_rx.runtime.instance import Instance
 from reliable_rx.runtime.plan import PlanNode
@@ -162,27 +160,6 @@ class Routes(dict[str, Route]):
         route.remove(instance, leaf)
         if not route.is_read:
             self.left.add(source)
-
-    def connected(self, name: str, queries: Mapping[str, Instance]) -> set[str]:
-        """Return which of *queries* read one another's streams, directly or not, with the query *name* among them.
-
-        A query on a clock of its own has routes of its own: it is known by what its plan names.
-        """
-        reads = [(query_of(source), reader) for reader, each in queries.items() for source in each.plan.sources]
-        streams = [(query_of(stream), route) for stream, route in self.items()]
-        owned = [(owner, route) for owner, route in streams if owner in queries or owner == name]
-        reads += [(owner, str(top_of(each).key)) for owner, route in owned for each, _ in route.readers()]
-        beside = defaultdict[str, set[str]](set)
-        for owner, reader in reads:
-            if owner in queries or owner == name:
-                beside[owner].add(reader)
-                beside[reader].add(owner)
-        found, waiting = {name}, [name]
-        while waiting:
-            new = beside[waiting.pop()] - found
-            found |= new
-            waiting += new
-        return found
 
     def sweep(self) -> set[str]:
         """Forget the routes that nobody reads any more; return their names."""

@@ -211,10 +211,8 @@ def join(instance: Instance, leaf: PlanNode, order: int, is_kept: Callable[[Inst
     first = node.op.counts_readers and not owner.active & node.bit
     if first:
         owner.active |= node.bit
-        known = owner.states[node.slot]
-        owner.states[node.slot] = (
-            node.op.initial() if known is None else copy(known)
-        )  # the rest of a list is not for it
+        known = owner.states[node.slot]  # another object: the rest of a list that is under way is not for it
+        owner.states[node.slot] = node.op.initial() if known is None else copy(known)
     reader = (order, instance, leaf)
     subject.add(reader)
     if not instance.detached & leaf.bit:  # it goes on, behind an edit, and had its greeting
