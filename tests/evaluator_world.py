@@ -190,10 +190,10 @@ class World:
         recovered: list[int] = []
         create = self.evaluator.creation._create
 
-        def first_creation(*args: Any) -> None:
+        def first_creation(*args: Any, **how: Any) -> None:
             if not recovered:
                 recovered.append(self.recovered())
-            create(*args)
+            create(*args, **how)
 
         self.evaluator.creation._create = first_creation  # type: ignore[method-assign]
         self.evaluator.start()

@@ -35,13 +35,14 @@ class Declared(NamedTuple):
     clock: rx.EventTime | None
 
 
-def app(seed: int, *, clocked: bool, edited: bool = False) -> dict[str, Declared]:
+def app(seed: int, *, clocked: bool, edited: bool = False, mended: int = 0) -> dict[str, Declared]:
     """Return the app of *seed*, by the names of its queries; *clocked*, half of them are on event time.
 
-    *edited*, with other queries of the same policies and clocks: what they put aside may have readers.
+    *edited*, with other queries of the same policies and clocks: what they put aside may have readers. How often some
+    of their functions were *mended* changes these functions alone.
     """
     hosted = app(seed, clocked=clocked) if edited else {}
-    draw = Drawing(seed + EDITED if edited else seed, clocked=clocked)
+    draw = Drawing(seed + EDITED if edited else seed, clocked=clocked, mended=mended)
     return {name: draw.declared(name, hosted.get(name)) for name in NAMES}
 
 
@@ -72,8 +73,8 @@ def stamp(value: Any) -> float:
 class Drawing:
     """Draws of one app: each query reads those that were drawn before."""
 
-    def __init__(self, seed: int, *, clocked: bool) -> None:
-        self.random, self.clocked = random.Random(seed), clocked
+    def __init__(self, seed: int, *, clocked: bool, mended: int = 0) -> None:
+        self.random, self.clocked, self.mended = random.Random(seed), clocked, mended
         self.names = list(INPUTS)
         self.aside: dict[str, list[str]] = {}
         """By query, the streams of what it puts aside."""
@@ -221,7 +222,7 @@ SELECTED: list[tuple[float, Selected]] = [
 
 
 def adding(draw: Drawing, _: int) -> Steps:
-    k = draw.little()
+    k = draw.little() + 10 * draw.mended
     return (ops.map(lambda v: num(v) + k),)
 
 

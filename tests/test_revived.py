@@ -217,7 +217,7 @@ def test_a_kill_between_a_query_and_its_readers_leaves_none_behind(monkeypatch: 
     store, queries = MemoryStore(), {"q": mended(rx.source("n")), **BEHIND}
     end(hosted(store, {"q": failing(rx.source("n")), **BEHIND}, 4), cleanly=False)
     with monkeypatch.context() as patch:
-        patch.setattr("hosting.evaluator.restarting.Restarts.follow", lambda self, **_: None)
+        patch.setattr("hosting.evaluator.following.Following.follow", lambda self, **_: None)
         end(hosted(store, queries, 4), cleanly=False)
     evaluator = hosted(store, queries, 6)
     assert notifications(evaluator, "counted") == [(0, 1), (1, 2), (2, None), (3, 1), (4, 2)]

@@ -25,7 +25,7 @@ from hosting.engine.editing import READ_ANEW
 from hosting.engine.ended_readers import ended_over, missing
 from hosting.engine.hosted_query import COMPLETED, FAILED
 from hosting.evaluator.evaluator import QueryEvaluator
-from hosting.evaluator.restarting import left_behind
+from hosting.evaluator.following import left_behind
 from hosting.reports.causes import all_readers_of, name_some, readers_of
 from reliable_rx.errors import CheckpointRefused, SourceFailed, described
 from reliable_rx.names import query_of
@@ -49,7 +49,7 @@ def restart(address: StoreAddress, queries: Sequence[str], *, app: str | None, y
         others = sorted(failed - ended_with_an_error(evaluator) - {*queries})
         told = [told_restart(evaluator, query, before[query], readers[query], app=app) for query in queries]
         also = [f"so do those that failed with it: {name_some(others)}"] if others else []
-        stay = [*left_behind(engine, engine.standing)]
+        stay = [*left_behind(engine, engine.standing, engine.standing)]
         also += [f"still failed, and to be created by their app: {name_some(stay)}"] if stay else []
         also += told_left_out(evaluator, waited - evaluator.intake.late.sources)
         return "; ".join([*told, *also])

@@ -67,6 +67,16 @@ class Readers:
             waiting += new
         return found
 
+    def upstream(self, sources: Iterable[str]) -> set[str]:
+        """Return the standing queries whose streams *sources* are, or are made of."""
+        found, waiting = set[str](), list(sources)
+        while waiting:
+            name = query_of(waiting.pop())
+            if name in self.standing and name not in found:
+                found.add(name)
+                waiting += self.reads(name)
+        return found
+
     def declare(self, name: str, sources: frozenset[str]) -> None:
         """Note a query that will be created later. *Raises* `QueryRefused` for one that would read itself."""
         refuse_cycle(name, sources, self.reads)

@@ -282,6 +282,7 @@ class QueryEngine(Delivery, TimeMoves):
             standing.emitted = self.retired.pop(turn.name)
             if standing.emitted:
                 self.begun[turn.name] = None
+                self.watermarks.begun(turn.name)
             self.standing[turn.name] = standing
             self.touch(standing)
             standing.clock.start() if standing.clock is not None else standing.start()
@@ -444,7 +445,7 @@ class QueryEngine(Delivery, TimeMoves):
 
     def partitions_of(self, source: str) -> set[str]:
         """Return the partitions of a source that go on; a query's stream has one."""
-        return self.live.get(source, {"0"})
+        return set() if source not in self.live and self.end_of(source) else self.live.get(source, {"0"})
 
     def resume(self, instance: Instance, leaf: PlanNode, order: int) -> None:
         op: SourceLeaf = leaf.op  # type: ignore[assignment]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, cast
 from hosting.engine.dispatch import Cascade
 from hosting.engine.endless import Rest
 from hosting.engine.routes import top_of
+from hosting.engine.side_outputs import complete
 from hosting.engine.timers import Clock
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operators.contract.arguments import cut
@@ -47,6 +48,7 @@ class TimeMoves(Clock):
     if TYPE_CHECKING:
         cascade: deque[Cascade]
         event: tuple[str, str, int, object] | None
+        over: list[str]
 
         def settle(self) -> None: ...
 
@@ -59,7 +61,7 @@ class TimeMoves(Clock):
         """Move the clock to *time*, firing what was due before it."""
         if time > self.clock:
             if self.timers.heap:
-                self.fire_due(time, inclusive=False)
+                self._fire_before(time)
             self.clock = time
 
     def has_due(self, time: float) -> bool:
@@ -83,7 +85,7 @@ class TimeMoves(Clock):
         stood, self.clock = self.clock, time
         try:
             yield
-            self.settle()
+            self._follow_up()
         finally:
             self.clock = stood
 
@@ -95,10 +97,21 @@ class TimeMoves(Clock):
             (due if is_of else others).append(timer)
         for timer in due:
             timers.push(timer)
-        self.fire_due(time, inclusive=False)
+        self._fire_before(time)
         self.clock = stood
         for timer in others:
             timers.push(timer)
+
+    def _fire_before(self, time: float) -> None:
+        """Fire what is due before *time*, and what follows from that, ahead of what comes at it."""
+        self.fire_due(time, inclusive=False)
+        self._follow_up()
+
+    def _follow_up(self) -> None:
+        """Do what follows from what was done, ahead of what comes next."""
+        self.settle()
+        if self.over:
+            complete(cast("QueryEngine", self))
 
     def fire_due(self, time: float, *, inclusive: bool, stops: bool = False) -> bool:
         """Fire what is due before *time*, or at it if *inclusive*; return False if it *stops* on the way."""

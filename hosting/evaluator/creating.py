@@ -17,6 +17,7 @@ from hosting.engine.editing import check_fits, is_same
 from hosting.engine.engine import QueryEngine
 from hosting.engine.hosted_query import RUNNING
 from hosting.engine.turns import Create
+from hosting.evaluator.following import Declared, Following
 from hosting.evaluator.interpreters import Interpreters, is_mended
 from hosting.evaluator.undeclared import check_never_read
 from hosting.reports.store_commands import way_to_restart
@@ -72,15 +73,12 @@ def edits_first(
     return [name for name in names if name in first], [name for name in names if name not in first]
 
 
-Declared = dict[str, tuple[Any, Policy, Limits, EventTime | None]]
-"""What was declared: each query by its name, and how it is hosted."""
-
-
 class Creation:
     """Creates and edits the queries of one evaluator, or notes them for its start.
 
-    *let_come* lets come what is due by now, *soon* has a checkpoint taken behind an edit, *settle* closes what was told
-    of redefined names, and *look_at* looks at the functions of a query.
+    *let_come* lets come what is due by now, *following* runs those again first that a query reads, *soon* has a
+    checkpoint taken behind an edit, *settle* closes what was told of redefined names, and *look_at* looks at the
+    functions of a query.
     """
 
     def __init__(
@@ -93,13 +91,14 @@ class Creation:
         strict: bool,
         now: Callable[[], float],
         let_come: Callable[[], None],
+        following: Following,
         interpreters: Interpreters,
         soon: Callable[[], None],
         settle: Callable[[str], None],
         look_at: Callable[[str], None],
     ) -> None:
         self._engine, self._intake, self._store, self.declared, self._strict = engine, intake, store, declared, strict
-        self._now, self._let_come, self._interpreters = now, let_come, interpreters
+        self._now, self._let_come, self._following, self._interpreters = now, let_come, following, interpreters
         self._soon, self._settle, self._look_at = soon, settle, look_at
 
     def creations(self, queries: Mapping[str, Any], how: How) -> list[Create]:
@@ -193,7 +192,7 @@ class Creation:
         if name not in but:
             query, policy, limits, clock = self.declared[name]
             for turn in self.creations({name: query}, How(policy=policy, limits=limits, clock=clock)):
-                self._create(turn)
+                self._create(turn, starting=True)
 
     def _is_edit(self, name: str) -> bool:
         """Whether the query *name* goes on as another one, or is taken up again."""
@@ -205,9 +204,10 @@ class Creation:
         there = self._engine.standing.get(name) or self._engine.suspended.get(name)
         return there is not None and there.status == RUNNING
 
-    def _create(self, turn: Create) -> None:
+    def _create(self, turn: Create, *, starting: bool = False) -> None:
         there = self._engine.standing.get(turn.name)
         if there is None or not is_same(self._engine, there, turn) or is_mended(there, turn):
+            self._following.run_first(turn, starting=starting)
             self._interpreters.created(turn)
         else:
             self._interpreters.unchanged(there, turn)

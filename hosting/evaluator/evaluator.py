@@ -28,9 +28,10 @@ from hosting.engine.turns import Tick, Turn
 from hosting.evaluator import group_commit
 from hosting.evaluator.call_executor import Calls
 from hosting.evaluator.checkpointer import Cadence, Checkpointer
-from hosting.evaluator.creating import Creation, Declared, How
+from hosting.evaluator.creating import Creation, How
 from hosting.evaluator.disposing import dispose, forget
 from hosting.evaluator.fair_lock import Turnstile
+from hosting.evaluator.following import Declared, Following
 from hosting.evaluator.function_texts import FunctionTexts
 from hosting.evaluator.gc_pause import no_collections
 from hosting.evaluator.host_clock import HostClock
@@ -184,11 +185,16 @@ class QueryEvaluator(Looking):
             engine, store, self.turns, late=self.late, unloaded=self.unloaded,
             texts=FunctionTexts(engine.standing, engine.suspended), incidents=incidents, warnings=self.warnings,
             reports=self.reporter, store_now=self._store_now)  # fmt: skip
+        self.following = Following(
+            engine, self.turns, late=self.late, declared=self.declared, let_come=self._let_come)  # fmt: skip
         self.creation = Creation(
             engine, self.intake, store, self.declared, strict=self.strict, now=self._now,
-            let_come=self._let_come, interpreters=self.interpreters, soon=self.checkpointer.soon,
-            settle=self.redefinitions.settle, look_at=self.reporter.look_at_query)  # fmt: skip
-        self.restarts = Restarts(engine, self.turns, inside=self.inside, late=self.late, creation=self.creation)
+            let_come=self._let_come, following=self.following, interpreters=self.interpreters,
+            soon=self.checkpointer.soon, settle=self.redefinitions.settle,
+            look_at=self.reporter.look_at_query)  # fmt: skip
+        self.restarts = Restarts(
+            engine, self.turns, inside=self.inside, late=self.late, creation=self.creation, following=self.following
+        )
 
     # -- declaring
 
@@ -269,7 +275,7 @@ class QueryEvaluator(Looking):
         with self.inside.change("create_many"), self.working, self.inside, no_collections():
             how = How(policy=policy, limits=limits, clock=clock)
             (self.creation.create_now if self.started else self.creation.declare)(queries, how)
-            self.restarts.follow()
+            self.following.follow()
         if self.started:
             with self.lock, self.guard, self.working:
                 self.redefinitions.classes.look()
@@ -326,7 +332,7 @@ class QueryEvaluator(Looking):
                 if self.standstill.since is not None:
                     self.turns.resume()
                 with self.inside:
-                    moved = self._take_some() or self.restarts.follow_late() or moved
+                    moved = self._take_some() or self.following.follow_late() or moved
             else:
                 self.standstill.begin()
             self.turns.publish()

@@ -19,7 +19,7 @@ from planted_checks import Plants
 
 import hosting.edges.sink_writer
 import hosting.engine.failure
-import hosting.evaluator.restarting
+import hosting.evaluator.following
 import hosting.sinks.origins
 from hosting import JsonLinesSink
 from hosting.sinks.flushed_mark import FlushedMark
@@ -74,7 +74,7 @@ def a_sink_that_is_not_told_whose_ids_come(patch: pytest.MonkeyPatch) -> None:
 
 @planted("followers")
 def readers_that_are_left_behind(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.evaluator.restarting, "left_behind", lambda engine, begun: {})
+    patch.setattr(hosting.evaluator.following, "left_behind", lambda engine, names, begun: {})
 
 
 @planted("followers")

@@ -1,0 +1,134 @@
+"""Queries that run again with what they have failed with: theirs was no fault.
+
+One that was told of the end of another begins anew behind it, with the next events, and before what reads it: that one
+would be told of its old end. Rejected: to let it wait for a restart by its own name (a mended query would leave all
+behind it dead).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Container, Iterable
+from typing import Any
+
+from hosting.engine.ended_readers import in_reading_order
+from hosting.engine.engine import QueryEngine
+from hosting.engine.hosted_query import FAILED, Standing
+from hosting.engine.turns import Create
+from hosting.evaluator.late_readers import LateReaders
+from hosting.evaluator.turn_executor import TurnExecutor
+from hosting.reports.begun_again import afresh_told
+from reliable_rx.errors import QueryDisposed, QueryRefused
+from reliable_rx.event_time import EventTime
+from reliable_rx.limits import Limits
+from reliable_rx.names import query_of
+from reliable_rx.operators.contract.choices import Policy
+
+LOG = logging.getLogger("reliable_rx")
+
+Declared = dict[str, tuple[Any, Policy, Limits, EventTime | None]]
+"""What was declared: each query by its name, and how it is hosted."""
+
+
+class Following:
+    """Runs the queries of one evaluator again that have failed with others, once these have begun anew.
+
+    *let_come* lets come what is due by now.
+    """
+
+    def __init__(
+        self,
+        engine: QueryEngine,
+        turns: TurnExecutor,
+        *,
+        late: LateReaders,
+        declared: Declared,
+        let_come: Callable[[], None],
+    ) -> None:
+        self._engine, self._turns, self._late = engine, turns, late
+        self._declared, self._let_come = declared, let_come
+
+    def follow(self, *, starting: bool = False) -> None:
+        """Run those again that have failed with the end of a query which has begun anew since: theirs was no fault.
+
+        At the *starting* all are looked at: a kill may have come between the one and the other.
+        """
+        engine, begun = self._engine, self._begun(starting=starting)
+        while begun:
+            if starting and left_behind(engine, engine.standing, begun):
+                self._let_come()  # who begins now has not been there then
+            engine.begun = {}
+            for name, origin in left_behind(engine, engine.standing, begun).items():
+                self._run_again(name, origin)
+            begun = engine.begun
+
+    def run_first(self, turn: Create, *, starting: bool = False) -> None:
+        """Run those again first that the query of *turn* reads, and that `follow` would: it is told of no old end."""
+        engine = self._engine
+        if self._begun(starting=starting):
+            for name in in_reading_order(engine, engine.readers.upstream(turn.code.sources)):
+                if origin := left_behind(engine, [name], self._begun(starting=starting)).get(name):
+                    self._run_again(name, origin)
+
+    def follow_late(self) -> bool:
+        """Run those again that have failed in the turns just taken with an end told late; return if there are."""
+        late = bool(self._engine.begun)
+        if late:
+            self.follow()
+        return late
+
+    def creation_of(self, name: str) -> Create:
+        """Return the turn that creates *name* again, as it is declared or else stored."""
+        engine, time = self._engine, self._turns.now()
+        declared = self._declared.get(name)
+        if declared is not None:
+            query, policy, limits, clock = declared
+            return engine.creation(name, query, time=time, policy=policy, limits=limits, clock=clock)
+        standing = engine.standing[name]
+        clock = getattr(standing.clock, "spec", None)
+        if standing.clock is not None and clock is None:
+            raise QueryRefused(
+                f"{name!r} is on event time, and its clock is not stored with a query that has ended: give the app "
+                f"that declares it",
+                path="/",
+            )
+        return engine.creation(
+            name, standing.query, time=time, policy=standing.policy, limits=standing.plan.limits, clock=clock
+        )
+
+    def _begun(self, *, starting: bool) -> Collection[str]:
+        """Return the queries that may have begun since others have failed with them."""
+        engine = self._engine
+        return engine.standing if starting or (engine.begun and engine.has_refused) else engine.begun
+
+    def _run_again(self, name: str, origin: str) -> None:
+        try:
+            with afresh_told(self._engine.reports, name, f"runs again with {origin!r}"):
+                self._late.take_create(self.creation_of(name))
+        except QueryRefused as error:  # it reads one that is not there, or only its app has its clock
+            self._engine.has_refused = True
+            LOG.warning("query %r stays as it ended, though %r runs again: %s", name, origin, error.message)
+
+
+def left_behind(engine: QueryEngine, names: Iterable[str], begun: Container[str]) -> dict[str, str]:
+    """Return who of *names* has failed with the end of a query that has *begun* and not failed since, and of which.
+
+    A source may have the name of one that was disposed of. They are in the order in which they read each other: one
+    that ran before what it reads would fail with it again.
+    """
+    standing = engine.standing
+    failed = {name: standing[name] for name in names if standing[name].status == FAILED}
+    origins = {name: found.origin for name, each in failed.items() if (found := each.failure) and found.origin}
+    return {
+        name: origins[name]
+        for name in in_reading_order(engine, origins)
+        if _goes_on(engine, failed[name], query_of(origins[name]), begun)
+    }
+
+
+def _goes_on(engine: QueryEngine, standing: Standing, origin: str, begun: Container[str]) -> bool:
+    """Whether *origin*, with which *standing* has failed, has *begun* since, or is a source by now."""
+    there = engine.standing.get(origin)
+    if there is None:
+        return origin in engine.live and origin not in engine.failures and isinstance(standing.error, QueryDisposed)
+    return origin in begun and there.error is None

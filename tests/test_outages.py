@@ -1,0 +1,50 @@
+"""Apps that stand still for a while, and are edited before they go on: as if they had never stopped."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from itertools import product
+from typing import Any
+
+import pytest
+from lanes import NIGHT, every_of
+from outages import ENDS, Outages, Pending, played
+
+HOW = (*ENDS, "mixed")
+SEEDS = range(60)
+
+
+@cache
+def whole(seed: int, clocked: bool) -> dict[str, Any]:
+    """Return what the app has that never stopped."""
+    return played(seed, clocked, "")[0]
+
+
+def check_pending(seed: int, clocked: bool) -> None:
+    found, is_alike = played(seed, clocked, "apart", Pending)
+    if is_alike:
+        assert (seed, played(seed, clocked, "", Pending)[0]) == (seed, found)
+
+
+@pytest.mark.parametrize("seed, clocked, how", every_of(59, product(SEEDS, [False, True], HOW), nightly=4))
+def test_a_start_makes_edits_then_lets_come_what_is_due_then_begins_what_is_new(
+    seed: int, clocked: bool, how: str
+) -> None:
+    """Behind each end of a process, with kills in the start, and commands on the stopped store."""
+    assert played(seed, clocked, how)[0] == whole(seed, clocked)
+
+
+@pytest.mark.parametrize("seed, clocked", every_of(13, product(SEEDS, [False, True]), nightly=1))
+def test_what_is_due_comes_before_an_end_and_meets_mended_functions(seed: int, clocked: bool) -> None:
+    """As if it had come before the restart or the disposal, and the functions had been mended before it was due."""
+    check_pending(seed, clocked)
+
+
+@pytest.mark.parametrize("clocked", [pytest.param(each, marks=NIGHT) for each in (False, True)])
+def test_each_night_draws_outages_of_its_own(clocked: bool) -> None:
+    """The seed that a failure names repeats it above."""
+    for _ in range(40):
+        seed = random.randrange(10**6)
+        check_pending(seed, clocked)
+        assert (seed, played(seed, clocked, "mixed", Outages)[0]) == (seed, whole(seed, clocked))
