@@ -619,6 +619,28 @@ def test_a_clock_that_is_taken_over_waits_for_sources_that_are_new() -> None:
     assert found.keys() == {("a", "0"), ("b", "0"), ("b", "1")} and found["a", "0"].high == 5.0
 
 
+def test_a_clock_waits_for_no_query_that_had_ended_when_it_began() -> None:
+    """It had waited for it as for a partition that is silent; one that begins anew is waited for no sooner."""
+    values, windows = (
+        [1.0, 2.0],
+        rx.source("q").merge(rx.source("m")).tumbling_window(5.0).flat_map(lambda w: w.to_list()),
+    )
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1.0, 2.0, 3.0]))
+        evaluator.source("m", ListSource(values, follow=True))
+        evaluator.create("q", rx.source("n").map(lambda value: value))
+        evaluator.start()
+        while evaluator.step():
+            pass
+        assert evaluator.query("q").status == "completed"
+        evaluator.create("w", windows, clock=event_time(float, lateness_s=0.0, idle_s=1e6))
+        values += [7.0, 8.0, 12.0, 18.0]
+        while evaluator.step():
+            pass
+        evaluator.flush()
+        assert [each for part in evaluator.stream("w").read(0, 9) for each in part.values] == [[7.0, 8.0], [12.0]]
+
+
 @pytest.mark.parametrize("clock", [None, event_time(stamp, lateness_s=0.0)], ids=["the host's clock", "its own clock"])
 @pytest.mark.parametrize("crash", [False, True], ids=["hosted", "recovered"])
 def test_who_reads_a_source_again_reads_it_after_those_inside(clock: Any, crash: bool) -> None:

@@ -13,6 +13,11 @@ from outages import ENDS, Outages, Pending, played
 
 HOW = (*ENDS, "mixed")
 SEEDS = range(60)
+KEPT = [(31, False), (477, False)]
+KEPT_AT_STARTS = [(2, True, "stopped"), (58, False, "stopped")]
+"""Rows that have found a fault."""
+AT_STARTS = [pytest.param(*row) for row in KEPT_AT_STARTS] + every_of(59, product(SEEDS, [False, True], HOW), nightly=4)
+AT_ENDS = [pytest.param(*row) for row in KEPT] + every_of(13, product(SEEDS, [False, True]), nightly=1)
 
 
 @cache
@@ -27,7 +32,7 @@ def check_pending(seed: int, clocked: bool) -> None:
         assert (seed, played(seed, clocked, "", Pending)[0]) == (seed, found)
 
 
-@pytest.mark.parametrize("seed, clocked, how", every_of(59, product(SEEDS, [False, True], HOW), nightly=4))
+@pytest.mark.parametrize("seed, clocked, how", AT_STARTS)
 def test_a_start_makes_edits_then_lets_come_what_is_due_then_begins_what_is_new(
     seed: int, clocked: bool, how: str
 ) -> None:
@@ -35,7 +40,7 @@ def test_a_start_makes_edits_then_lets_come_what_is_due_then_begins_what_is_new(
     assert played(seed, clocked, how)[0] == whole(seed, clocked)
 
 
-@pytest.mark.parametrize("seed, clocked", every_of(13, product(SEEDS, [False, True]), nightly=1))
+@pytest.mark.parametrize("seed, clocked", AT_ENDS)
 def test_what_is_due_comes_before_an_end_and_meets_mended_functions(seed: int, clocked: bool) -> None:
     """As if it had come before the restart or the disposal, and the functions had been mended before it was due."""
     check_pending(seed, clocked)

@@ -222,3 +222,36 @@ def test_a_kill_between_a_query_and_its_readers_leaves_none_behind(monkeypatch: 
     evaluator = hosted(store, queries, 6)
     assert notifications(evaluator, "counted") == [(0, 1), (1, 2), (2, None), (3, 1), (4, 2)]
     evaluator.close()
+
+
+OTHERS = {**BEHIND, "counted": rx.source("doubled").scan(lambda a, x: a + 10, 0)}
+WAYS = {
+    "a start": lambda evaluator: None,
+    "one call": lambda evaluator: evaluator.create_many({"q": mended(rx.source("n")), "counted": OTHERS["counted"]}),
+    "a restart": lambda evaluator: evaluator.restart("q", "counted"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_query_that_begins_is_told_of_no_old_end(way: str) -> None:
+    """Not by one between it and what begins anew, which had failed with that: this one runs again first."""
+    store, n = MemoryStore(), rx.source("n")
+    last = BEHIND if way == "a restart" else OTHERS
+    end(hosted(store, {"q": failing(n), **BEHIND}, 4), cleanly=True)
+    evaluator = hosted(store, {"q": mended(n), **last} if way == "a start" else {"q": failing(n), **BEHIND}, 4)
+    WAYS[way](evaluator)
+    assert [value for _, value in notifications(evaluator, "counted")] == [1, 2, None]
+    assert {evaluator.query(name).status for name in ("q", "doubled", "counted")} == {"running"}
+    evaluator.close()
+
+
+def test_a_start_that_was_killed_between_has_readers_told_of_no_old_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one between is looked for at the next start, too."""
+    store, n = MemoryStore(), rx.source("n")
+    end(hosted(store, {"q": failing(n), **BEHIND}, 4), cleanly=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("hosting.evaluator.following.Following.follow", lambda self, **_: None)
+        end(hosted(store, {"q": mended(n), **BEHIND}, 4), cleanly=False)
+    evaluator = hosted(store, {"q": mended(n), **OTHERS}, 4)
+    assert [value for _, value in notifications(evaluator, "counted")] == [1, 2, None]
+    evaluator.close()

@@ -14,13 +14,18 @@ from typing import Any
 import pytest
 import test_edits_beside_checkpoints
 import test_left_streams
+import test_outages
 import test_partitions_behind_the_end
 import test_random_apps
+import test_revived
 import test_source_numbering
 from planted_checks import Plants
 
 from hosting import QueryEvaluator
 from hosting.engine.dispatch import Delivery
+from hosting.engine.event_time.watermarks import Watermarks
+from hosting.engine.time_moves import TimeMoves
+from hosting.evaluator.following import Following
 from hosting.evaluator.late_readers import LateReaders
 from hosting.sources import files
 from reliable_rx.runtime.rows import Loader
@@ -70,9 +75,25 @@ def grown(place: Place) -> None:
     )
 
 
+def outages(place: Place) -> None:
+    """Apps that stand still for a while, and are edited."""
+    test_outages.whole.cache_clear()
+    for seed, clocked in test_outages.KEPT:
+        test_outages.test_what_is_due_comes_before_an_end_and_meets_mended_functions(seed, clocked)
+    for seed, clocked, how in test_outages.KEPT_AT_STARTS:
+        test_outages.test_a_start_makes_edits_then_lets_come_what_is_due_then_begins_what_is_new(seed, clocked, how)
+
+
+def revived(place: Place) -> None:
+    """A query that begins behind one that had failed with another."""
+    test_revived.test_a_query_that_begins_is_told_of_no_old_end("a start")
+
+
 CHECKS = {
     "batches": batches,
     "behind": behind,
+    "outages": outages,
+    "revived": revived,
     "checkpoints": checkpoints,
     "late": late,
     "several": several,
@@ -84,6 +105,31 @@ planted = Plants(CHECKS, raises=(Exception, pytest.fail.Exception))
 @planted("batches")
 def lists_that_are_told_apart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Delivery, "is_told_apart", lambda self, source, values: False)
+
+
+@planted("outages")
+def what_is_due_that_an_end_forgets(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TimeMoves, "_fire_of", lambda self, names, time: None)
+
+
+@planted("outages")
+def ends_that_follow_at_the_end_of_a_turn(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TimeMoves, "_follow_up", lambda self: self.settle())
+
+
+@planted("outages")
+def a_query_that_begins_ahead_of_what_is_due(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(QueryEvaluator, "_let_come", lambda self: None)
+
+
+@planted("outages")
+def a_query_that_is_taken_for_ended_though_it_runs_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Watermarks, "begun", lambda self, stream: None)
+
+
+@planted("revived")
+def a_reader_that_is_told_of_an_old_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Following, "run_first", lambda self, turn, **how: None)
 
 
 @planted("behind")
