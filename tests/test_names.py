@@ -268,7 +268,8 @@ def test_what_selectors_read_is_forgotten_with_them() -> None:
     """A stream that a selector no longer reads may read its query later; what is counted follows from what is open."""
     evaluator = QueryEvaluator(MemoryStore())
     pushed = evaluator.push("n")
-    evaluator.create_many({"a": n, "b": n.pipe(ops.flat_map(lambda x: rx.source("a")))})
+    inner = n.pipe(ops.flat_map(lambda x: rx.source("a")))
+    evaluator.create_many({"a": n, "b": inner, "c": rx.source("a").pipe(ops.scan(max))})
     pushed.on_next(1)
     while evaluator.step():
         pass
