@@ -105,7 +105,8 @@ class TimeMoves(Clock):
     def _fire_before(self, time: float) -> None:
         """Fire what is due before *time*, and what follows from that, ahead of what comes at it."""
         self.fire_due(time, inclusive=False)
-        self._follow_up()
+        if self.over:
+            self._follow_up()
 
     def _follow_up(self) -> None:
         """Do what follows from what was done, ahead of what comes next."""
