@@ -275,7 +275,7 @@ class App:
         It creates and edits no query: those that are declared are only taken over where stored code cannot be loaded.
         """
         evaluator = self._with_inputs(store, **overruling)
-        evaluator.outlets.are_told = False
+        evaluator.outlets.are_told, evaluator.lifecycle.mends = False, True
         evaluator.outlets.streams = frozenset(each.stream for each in self.sinks) if self.queries else None
         for name, each in self.queries.items():
             evaluator.engine.suspended.declare(name, each.query, each.policy, each.limits, each.clock)

@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from typing import Any
 from unittest import mock
 
-from random_apps import NAMES, Declared, app
+from random_apps import IDLE_S, NAMES, Declared, app
 from random_runs import EVENTS, LIMITS, Run
 
 from checkpoint import MemoryStore
@@ -40,7 +40,7 @@ CALLS = ("", "", "restart", "dispose")
 class Outages(Run):
     """One app with outages: *how* its processes end, or nothing for an app that never stopped."""
 
-    is_alike = True
+    is_alike, idle_s = True, IDLE_S
 
     def __init__(self, seed: int, *, clocked: bool) -> None:
         self.changes: dict[str, tuple[int, bool]] = dict.fromkeys(NAMES, (0, False))
@@ -50,7 +50,9 @@ class Outages(Run):
 
     def declared(self, name: str) -> Declared:
         mended, is_other = self.changes[name]
-        query, policy, clock = app(self.seed, clocked=self.clocked, edited=is_other, mended=mended)[name]
+        query, policy, clock = app(self.seed, clocked=self.clocked, edited=is_other, mended=mended, idle_s=self.idle_s)[
+            name
+        ]
         delay_s = DELAYS_S[(self.seed + NAMES.index(name)) % len(DELAYS_S)]
         waiting = [ops.delay(delay_s)] * (delay_s > 0.0)
         return Declared(query.pipe(*waiting, ops.map(lambda value: (mended, value))), policy, clock)
@@ -105,9 +107,12 @@ class Outages(Run):
     def command(self, command: str, name: str, *, is_running: bool) -> None:
         """Do what the command line does on a stopped store, with nothing declared but the sources."""
         if is_running:
+            self.evaluator.lifecycle.mends = True
             call(self.evaluator, command, name)
+            self.evaluator.lifecycle.mends = False
             return
         with closing(self.bare(self.store)) as evaluator:
+            evaluator.lifecycle.mends = True
             evaluator.start()
             call(evaluator, command, name)
             evaluator.checkpoint(full=True)
@@ -204,6 +209,12 @@ class Pending(Outages):
             mended, is_other = self.changes[name]
             self.changes[name] = (mended + 1, is_other)
             self.create(self.evaluator, name)
+
+
+class Silent(Pending):
+    """The same, with partitions that are idle after a while: when, also a pause of the host has a say in."""
+
+    idle_s = 3.0
 
 
 def call(evaluator: QueryEvaluator, method: str, name: str) -> None:

@@ -35,14 +35,16 @@ class Declared(NamedTuple):
     clock: rx.EventTime | None
 
 
-def app(seed: int, *, clocked: bool, edited: bool = False, mended: int = 0) -> dict[str, Declared]:
+def app(
+    seed: int, *, clocked: bool, edited: bool = False, mended: int = 0, idle_s: float = IDLE_S
+) -> dict[str, Declared]:
     """Return the app of *seed*, by the names of its queries; *clocked*, half of them are on event time.
 
     *edited*, with other queries of the same policies and clocks: what they put aside may have readers. How often some
-    of their functions were *mended* changes these functions alone.
+    of their functions were *mended* changes these functions alone. Partitions are idle after *idle_s*.
     """
-    hosted = app(seed, clocked=clocked) if edited else {}
-    draw = Drawing(seed + EDITED if edited else seed, clocked=clocked, mended=mended)
+    hosted = app(seed, clocked=clocked, idle_s=idle_s) if edited else {}
+    draw = Drawing(seed + EDITED if edited else seed, clocked=clocked, mended=mended, idle_s=idle_s)
     return {name: draw.declared(name, hosted.get(name)) for name in NAMES}
 
 
@@ -73,8 +75,8 @@ def stamp(value: Any) -> float:
 class Drawing:
     """Draws of one app: each query reads those that were drawn before."""
 
-    def __init__(self, seed: int, *, clocked: bool, mended: int = 0) -> None:
-        self.random, self.clocked, self.mended = random.Random(seed), clocked, mended
+    def __init__(self, seed: int, *, clocked: bool, mended: int = 0, idle_s: float = IDLE_S) -> None:
+        self.random, self.clocked, self.mended, self.idle_s = random.Random(seed), clocked, mended, idle_s
         self.names = list(INPUTS)
         self.aside: dict[str, list[str]] = {}
         """By query, the streams of what it puts aside."""
@@ -96,7 +98,7 @@ class Drawing:
         if not self.clocked or self.random.random() < 0.5:
             return None
         lateness_s, late = self.random.choice([0.0, 3.0, 10.0]), self.random.choice(LATE)
-        return rx.event_time(stamp, lateness_s=lateness_s, idle_s=IDLE_S, late=late)
+        return rx.event_time(stamp, lateness_s=lateness_s, idle_s=self.idle_s, late=late)
 
     def query(self) -> Any:
         forms: list[tuple[float, Callable[[], Any]]] = [

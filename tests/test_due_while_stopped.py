@@ -22,8 +22,9 @@ from checkpoint import MemoryStore, SqliteStore
 from hosting import ListSource, QueryEvaluator, event_time
 from hosting.cli.command import main
 from hosting.engine.engine import QueryEngine
-from hosting.engine.turns import Dispose, Events, Fail, Tick
+from hosting.engine.turns import Dispose, Events, Fail, Rejects, Tick
 from reliable_rx import operators as ops
+from reliable_rx.reliable import Rejected
 
 NAME = "orders_while_stopped"
 STOPPED_S, STARTED_S = 1.0, 60.0
@@ -269,6 +270,27 @@ def test_a_command_lets_nothing_come_that_is_not_its_own(command: str, tmp_path:
     assert came == [10, 20, 30]
 
 
+@pytest.mark.parametrize("command", ["restart", "dispose"])
+def test_a_command_has_no_stored_function_called(command: str, tmp_path: Path) -> None:
+    """Nor for what was due of the query that it ends, or of its readers: values of today's classes would go there."""
+    folder, values, asked = tmp_path / "store", [1, 2, 3], tmp_path / "asked"
+    asked.write_text("")
+
+    def noted(value: Any) -> Any:
+        with asked.open("a") as file:
+            file.write(f"{value} ")
+        return value
+
+    queries = {"q": n.delay(10.0).map(noted), "r": rx.source("q").catch(rx.never()), "s": n.delay(10.0)}
+    with SqliteStore(folder) as store:
+        life(store, {**queries, "t": rx.source("q").delay(20.0).map(noted)}, values, time() - 1000.0, stops=True)
+    assert main([command, str(folder), "q", "--yes"]) == 0
+    assert asked.read_text() == ""
+    with SqliteStore(folder) as store:
+        came = life(store, queries, values, time(), stops=True)
+    assert came == [[], [], [1, 2, 3]] and asked.read_text() == ""
+
+
 FIRST = """
 from dataclasses import dataclass
 from typing import ClassVar
@@ -303,3 +325,55 @@ def test_what_came_due_has_fields_of_today(holds: str, tmp_path: Path, monkeypat
     (came,) = live(RENAMED, STARTED_S)
     found = [each for part in came for each in (part if isinstance(part, list) else [part])]
     assert found and set(found) <= {(number, 0.5) for number in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("stops", [True, False])
+@pytest.mark.parametrize("act", ["an edit", "a restart"])
+def test_a_clock_that_was_wrong_at_an_edit_is_known(act: str, stops: bool) -> None:
+    """Also where the process has ended before anything that was due came: timers keep their distances behind it."""
+    store, hour_s = MemoryStore(), 3600.0
+    ticking = n.map(mended).merge(rx.timer(30.0).map(lambda _: "timer"))
+    life(store, {"held": n.delay(10.0), "q": n.map(mended)}, [1], 0.0, STOPPED_S, stops=stops)
+    clock = [hour_s]
+    with closing(QueryEvaluator(store.reopen(), clock=lambda: clock[0], background=False)) as evaluator:
+        evaluator.source("n", ListSource([1], follow=True))
+        evaluator.create("held", n.delay(10.0))
+        evaluator.create("q", ticking)
+        evaluator.start()
+        if act == "a restart":
+            evaluator.restart("q")
+        evaluator.checkpoint() if stops else evaluator.flush()
+        store = evaluator.store.reopen()  # type: ignore[attr-defined]
+    came = life(store, {"held": n.delay(10.0), "q": ticking}, [1], 100.0, 100.0 + 31.0, stops=True)
+    assert came == [[1], [10, "timer"]]
+
+
+def test_what_is_beside_a_query_ends_with_it_among_what_is_due() -> None:
+    """In one move of the clock as in many: who reads it is told at the time of the end, before what is due later."""
+    ended = rx.source("q.dead_letters").ignore_elements().concat(rx.timer(1.0).map(lambda _: "1 later"))
+    query = ended.merge(rx.timer(6.5).map(lambda _: "6.5"), rx.timer(5.5).map(lambda _: "5.5"))
+    found = []
+    for times_s in ([0.0, 20.0], [0.0, *(each / 10 for each in range(1, 200))]):
+        clock = [0.0]
+        with QueryEvaluator(MemoryStore(), clock=lambda: clock[0], background=False) as evaluator:
+            evaluator.source("n", ListSource([1], follow=True))
+            evaluator.create("q", n.take_with_time(5.0), policy="dead_letter")
+            evaluator.create("r", query)
+            for clock[0] in times_s:
+                while evaluator.step():
+                    pass
+            evaluator.flush()
+            found.append([each for part in evaluator.stream("r").read(0, 9) for each in part.values])
+    assert found == [["5.5", "1 later", "6.5"]] * 2
+
+
+def test_readers_of_what_is_beside_a_source_have_what_was_due_before_it_is_disposed_of() -> None:
+    """It is a stream of its own, of no query."""
+    engine = QueryEngine()
+    engine.declare("n", ["0"])
+    engine.take(
+        engine.creation("r", rx.source("n.dead_letters").delay(10.0).map(lambda letter: letter.value), time=0.0)
+    )
+    engine.take(Rejects("n", "0", 0, 1, [Rejected(0, "bad", "no number")], STOPPED_S))
+    came = engine.take(Dispose("n.dead_letters", STARTED_S))
+    assert [value for out in came if out.name == "r" for value in out.values] == ["bad"]

@@ -67,9 +67,10 @@ class EditedRun(HostedRun):
 
 
 def stateful(instance: Any) -> set[str]:
-    """Return the paths of all operators in *instance*, and inside it, that have a state or wait for a timer now."""
+    """Return the paths of all operators in *instance*, and inside it, that have a state, groups or a timer now."""
     found = {node.path for node in instance.plan.slots if instance.states[node.slot] is not None}
     found |= {instance.plan.nodes[index].path for index, tags in (instance.timers or {}).items() if tags}
+    found |= {instance.plan.nodes[index].path for index, groups in (instance.subjects or {}).items() if groups}
     return found.union(*(stateful(child) for child in inside(instance)))
 
 

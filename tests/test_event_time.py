@@ -619,6 +619,47 @@ def test_a_clock_that_is_taken_over_waits_for_sources_that_are_new() -> None:
     assert found.keys() == {("a", "0"), ("b", "0"), ("b", "1")} and found["a", "0"].high == 5.0
 
 
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_query_that_begins_anew_holds_back_a_clock_that_others_have_kept(crash: bool) -> None:
+    """What it gives is in time, as with a clock of its own, though it had ended for those that kept the clock."""
+    store, n, m = MemoryStore(), list[float](), list[float]()
+    clock = event_time(float, lateness_s=0.0, idle_s=1e6)
+    q, stream = rx.source("m").map(lambda v: 1.0 / (v != 13.0) and v), rx.source("n")
+    queries = {"kept": stream.merge(rx.source("q").catch(rx.never())), "r": stream.merge(rx.source("q"))}
+
+    def opened() -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.source("n", ListSource(n, follow=True))
+        evaluator.source("m", ListSource(m, follow=True))
+        evaluator.create("q", q)
+        for name, query in queries.items():
+            evaluator.create(name, query, clock=clock)
+        evaluator.start()
+        return evaluator
+
+    def come(values: list[float], *more: float) -> None:
+        values += more
+        while evaluator.step():
+            pass
+
+    evaluator = opened()
+    come(m, 1.0)
+    come(n, 1.0)
+    come(m, 2.0, 13.0)
+    come(n, 3.0)
+    evaluator.restart("q")
+    if crash:
+        evaluator.close()
+        evaluator, store = opened(), store
+    come(n, 50.0)
+    come(m, 20.0, 21.0)
+    come(n, 60.0)
+    come(m, 70.0)
+    evaluator.flush()
+    assert [each for part in evaluator.stream("r").read(0, 99) for each in part.values][-3:] == [20.0, 21.0, 50.0]
+    evaluator.close()
+
+
 def test_a_clock_waits_for_no_query_that_had_ended_when_it_began() -> None:
     """It had waited for it as for a partition that is silent; one that begins anew is waited for no sooner."""
     values, windows = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lanes import NIGHT, every_of
-from outages import ENDS, Outages, Pending, played
+from outages import ENDS, Outages, Pending, Silent, played
 
 HOW = (*ENDS, "mixed")
 SEEDS = range(60)
@@ -26,10 +26,10 @@ def whole(seed: int, clocked: bool) -> dict[str, Any]:
     return played(seed, clocked, "")[0]
 
 
-def check_pending(seed: int, clocked: bool) -> None:
-    found, is_alike = played(seed, clocked, "apart", Pending)
+def check_pending(seed: int, clocked: bool, kind: type[Pending] = Pending) -> None:
+    found, is_alike = played(seed, clocked, "apart", kind)
     if is_alike:
-        assert (seed, played(seed, clocked, "", Pending)[0]) == (seed, found)
+        assert (seed, played(seed, clocked, "", kind)[0]) == (seed, found)
 
 
 @pytest.mark.parametrize("seed, clocked, how", AT_STARTS)
@@ -44,6 +44,12 @@ def test_a_start_makes_edits_then_lets_come_what_is_due_then_begins_what_is_new(
 def test_what_is_due_comes_before_an_end_and_meets_mended_functions(seed: int, clocked: bool) -> None:
     """As if it had come before the restart or the disposal, and the functions had been mended before it was due."""
     check_pending(seed, clocked)
+
+
+@pytest.mark.parametrize("seed", [1, 33, 64])
+def test_silence_comes_before_an_end_and_counts_to_where_the_clock_stands(seed: int) -> None:
+    """A partition that is idle by then holds nobody back; for what is edited ahead of what is due it is not yet."""
+    check_pending(seed, True, Silent)
 
 
 @pytest.mark.parametrize("clocked", [pytest.param(each, marks=NIGHT) for each in (False, True)])

@@ -255,3 +255,30 @@ def test_a_start_that_was_killed_between_has_readers_told_of_no_old_end(monkeypa
     evaluator = hosted(store, {"q": mended(n), **OTHERS}, 4)
     assert [value for _, value in notifications(evaluator, "counted")] == [1, 2, None]
     evaluator.close()
+
+
+def test_the_report_names_readers_that_stay_completed() -> None:
+    """They had heard a completion, of the query or of a stream beside it, and that was no failure."""
+    store, n = MemoryStore(), rx.source("n")
+    readers = {
+        "first": rx.source("q").take(1),
+        "letters": rx.source("q.dead_letters").map(lambda letter: letter.value),
+        "others": n.take(1),
+    }
+
+    def opened(query: Any) -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, checkpoint_interval_s=1e9, background=False)
+        evaluator.source("n", ListSource([1, 3, 2], follow=True))
+        evaluator.create("q", query, policy="dead_letter")
+        for name, reader in readers.items():
+            evaluator.create(name, reader)
+        evaluator.start()
+        while evaluator.step():
+            pass
+        return evaluator
+
+    end(opened(n.take(2)), cleanly=True)
+    evaluator = opened(n.take(3))
+    report = evaluator.statistics().reports["q"]
+    assert "what had completed and reads it stays so: 'first', 'letters' (run it again" in report
+    evaluator.close()

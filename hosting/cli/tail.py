@@ -85,6 +85,12 @@ class Writer:
         return self._stream in running or query_of(self._stream) in running
 
 
+def turns_behind(store: StoreReader) -> int:
+    """Return how many turns the journal has behind the newest checkpoint."""
+    recovered = store.recover()
+    return store.journal.last_turn - (0 if recovered is None else recovered.turn)
+
+
 def first_id(store: StoreReader, stream: str, start: int | None, *, follow: bool) -> int:
     """Return the id to begin with."""
     bounds = store.bounds(stream) if one_line(stream) == stream else None
@@ -93,7 +99,7 @@ def first_id(store: StoreReader, stream: str, start: int | None, *, follow: bool
         if follow and not names:
             return start or 0
         known = ", ".join(names) or "none yet"
-        if turns := 0 if names else store.journal.last_turn:
+        if turns := 0 if names else turns_behind(store):
             known += f", and {plural(turns, 'turn')} in the journal, which the next start takes again"
         raise BadUsage(f"the store has no stream {stream!r}; it has {known}")
     first, end = bounds

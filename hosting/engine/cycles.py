@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hosting.engine.routes import top_of
@@ -52,29 +52,22 @@ class Readers:
             return made_of(name, self.declared)
         return (*standing.plan.sources, *self.chosen.get(name, ()))
 
-    def connected(self, name: str) -> set[str]:
-        """Return which queries read one another's streams, directly or not, with *name* among them."""
+    def connected(self, names: Collection[str]) -> set[str]:
+        """Return the queries *names*, with those that read them or one another's streams, directly or not."""
+        if not names:
+            return set()
         beside = defaultdict[str, set[str]](set)
         for reader in self.standing:
-            for owner in map(query_of, self.reads(reader)):
-                if owner in self.standing or owner == name:
+            for stream in self.reads(reader):
+                owner = query_of(stream) if query_of(stream) in self.standing else stream
+                if owner in self.standing or owner in names:
                     beside[owner].add(reader)
                     beside[reader].add(owner)
-        found, waiting = {name}, [name]
+        found, waiting = {*names}, [*names]
         while waiting:
             new = beside[waiting.pop()] - found
             found |= new
             waiting += new
-        return found
-
-    def upstream(self, sources: Iterable[str]) -> set[str]:
-        """Return the standing queries whose streams *sources* are, or are made of."""
-        found, waiting = set[str](), list(sources)
-        while waiting:
-            name = query_of(waiting.pop())
-            if name in self.standing and name not in found:
-                found.add(name)
-                waiting += self.reads(name)
         return found
 
     def declare(self, name: str, sources: frozenset[str]) -> None:

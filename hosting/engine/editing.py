@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.format.codec import decode_data, digest, encode
 from checkpoint.format.salvage import Unreadable
+from hosting.engine.cycles import NAMED_MAX
 from hosting.engine.differing import note_of
-from hosting.engine.hosted_query import RUNNING, Standing
+from hosting.engine.hosted_query import COMPLETED, RUNNING, Standing
 from hosting.engine.plan_names import are_comparable, do_the_same
 from hosting.engine.reopening import Reopening
 from hosting.engine.routes import top_of
@@ -20,7 +21,7 @@ from reliable_rx.errors import QueryRefused, described
 from reliable_rx.event_time import clock_id
 from reliable_rx.functions.replaced_classes import are_any, going_over
 from reliable_rx.interrupts import let_through
-from reliable_rx.names import query_of
+from reliable_rx.names import ENDINGS, query_of
 from reliable_rx.query.query import Inner
 from reliable_rx.runtime.beginning import Beginning, EndedGroup, Past, ended_groups
 from reliable_rx.runtime.branch_code import codes_of, shared_in_first
@@ -269,7 +270,6 @@ def _move(engine: QueryEngine, before: Standing, after: Standing, loader: Editor
     shape = signature(before.plan)
     before.dispose()
     engine.forget(before)
-    before.world.timers.sweep()
     engine.standing[after.name] = after
     row, rows, waiting = state or ((), (), ())
     if after.clock is not None and waiting:
@@ -314,9 +314,19 @@ def begun_afresh(engine: QueryEngine, before: Standing | Suspended, after: Stand
         queries = ended_queries(engine, after.plan.sources)
         way = f"run it again in one call with {', '.join(map(repr, queries))}" if queries else READ_ANEW
         note += f"; it completes at once, since what it reads has ended: {way}"
+    if stay := completed_with(engine, before.name):
+        names = ", ".join(map(repr, stay[:NAMED_MAX]))
+        note += f"; what had completed and reads it stays so: {names} (run it again to have what comes)"
     if isinstance(before, Standing) and (differs := note_of(engine, before, after)):
         note += f"; {differs}"
     return Report(fresh=[node.path for node in after.plan.slots], note=note)
+
+
+def completed_with(engine: QueryEngine, name: str) -> list[str]:
+    """Name the queries that have completed and read the stream of *name*, or one beside it."""
+    streams = {name, *(name + ending for ending in ENDINGS)}
+    ended = (each for each in engine.standing.values() if each.status == COMPLETED)
+    return sorted(each.name for each in ended if not streams.isdisjoint(each.plan.sources))
 
 
 def is_same(engine: QueryEngine, there: Standing, turn: Create) -> bool:

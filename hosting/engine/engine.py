@@ -228,6 +228,11 @@ class QueryEngine(Delivery, TimeMoves):
             self.move_clocks(turn.source)
 
     def end_route(self, source: str, error: Exception | None) -> None:
+        """End *source* for all that read it, and do what follows."""
+        self._end_readers(source, error)
+        self.settle()
+
+    def _end_readers(self, source: str, error: Exception | None) -> None:
         route = self.routes.get(source)
         self.event = end_of(source)
         for instance, leaf in [] if route is None else list(route.readers()):
@@ -235,7 +240,6 @@ class QueryEngine(Delivery, TimeMoves):
         for mark in self.watermarks.by_source.get(source, ()):
             mark.end_source(source, error)
         self.move_clocks(source)
-        self.settle()
 
     def move_clocks(self, source: str) -> None:
         for mark in list(self.watermarks.by_source.get(source, ())):
@@ -282,7 +286,8 @@ class QueryEngine(Delivery, TimeMoves):
             standing.emitted = self.retired.pop(turn.name)
             if standing.emitted:
                 self.begun[turn.name] = None
-                self.watermarks.begun(turn.name)
+                for stream in (turn.name, *(turn.name + ending for ending in ENDINGS)):
+                    self.watermarks.begun(stream)
             self.standing[turn.name] = standing
             self.touch(standing)
             standing.clock.start() if standing.clock is not None else standing.start()
@@ -299,14 +304,18 @@ class QueryEngine(Delivery, TimeMoves):
                 self.reports[turn.name] = report
 
     def take_dispose(self, turn: Dispose) -> None:
-        there = self.standing.get(turn.name) or self.suspended.get(turn.name)
-        ends = there is not None and there.status == RUNNING and self.has_due(turn.time)
-        with self.ahead(turn.time, of=self.readers.connected(turn.name) if ends else ()):
+        with self.ahead(turn.time, of=self._ending(turn) if self.has_due(turn.time) else ()):
             self.suspended.drop(turn.name)
             for name in (turn.name, *(turn.name + ending for ending in ENDINGS)):
                 standing = self.standing.pop(name, None)
                 if standing is not None:
                     self.dispose(standing, anew=turn.anew)
+
+    def _ending(self, turn: Dispose) -> set[str]:
+        """Name the queries in which what is due comes before those end that run, as it is told to who reads them."""
+        names = (turn.name,) if turn.ending is None else turn.ending
+        there = [self.standing.get(name) or self.suspended.get(name) for name in names]
+        return self.readers.connected([each.name for each in there if each is not None and each.status == RUNNING])
 
     def dispose(self, standing: Standing, *, anew: bool = False) -> None:
         """End a query: whoever reads its stream is told, with an id, unless it had ended before or begins *anew*."""
@@ -385,7 +394,7 @@ class QueryEngine(Delivery, TimeMoves):
             if self.cascade:
                 name, first, values, ended, error = self.cascade.popleft()
                 if ended:
-                    self.end_route(name, error)
+                    self._end_readers(name, error)
                 elif self.is_told_apart(name, values):
                     singles = [(name, first + offset, (value,), False, None) for offset, value in enumerate(values)]
                     self.cascade.extendleft(reversed(singles))

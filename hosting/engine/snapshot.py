@@ -253,6 +253,7 @@ def header(engine: QueryEngine) -> dict[str, Any]:
     """Return the part of an engine that is in no row."""
     return {
         "clock": engine.clock,
+        **({"reached": engine.reached} if engine.reached > engine.clock else {}),
         "number": engine.number,
         "orders": engine.orders,
         "live": {source: sorted(partitions) for source, partitions in engine.live.items()},
@@ -292,6 +293,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     loader.spoilt.update(unreadable_rows(rows) if loader.lenient else {})
     engine.moving = True
     engine.clock, engine.number, engine.orders = head["clock"], head["number"], head["orders"]
+    engine.reached = head.get("reached", engine.clock)
     for source, partitions in head["live"].items():
         engine.live[source] = set(partitions)
     engine.failures = dict(head["failures"])

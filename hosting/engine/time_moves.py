@@ -15,11 +15,12 @@ import math
 from collections import deque
 from collections.abc import Collection, Container, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, cast
 
 from hosting.engine.dispatch import Cascade
 from hosting.engine.endless import Rest
+from hosting.engine.event_time.watermark import Watermark
 from hosting.engine.routes import top_of
 from hosting.engine.side_outputs import complete
 from hosting.engine.timers import Clock
@@ -35,6 +36,29 @@ REARMED_MAX = 100_000
 REARMED_IN_ALL_MAX = 300_000_000
 
 
+class Silence:
+    """The alarm of a watermark, for some of its queries alone."""
+
+    def __init__(self, mark: Watermark, names: Container[str]) -> None:
+        self.mark, self.names = mark, names
+
+    def fire(self, node: object, tag: object) -> None:
+        self.mark.move_some(self.names)
+        due = self.mark.idle_from()
+        if due < math.inf:
+            self.mark.engine.timers.push([due, self.mark.engine.order(), self, None, None])
+
+
+def _alone(names: Container[str], timer: Timer) -> Timer | None:
+    """Return what *timer* does for the queries *names*; None if that is nothing."""
+    waits: object = timer[2]
+    if isinstance(waits, Instance):
+        return timer if top_of(waits).key in names else None
+    if isinstance(waits, Watermark) and any(each.standing.name in names for each in waits.members):
+        return [*timer[:2], Silence(waits, names), None, None]
+    return None
+
+
 class TimeMoves(Clock):
     """The part of an engine that moves its clock."""
 
@@ -44,6 +68,10 @@ class TimeMoves(Clock):
     """Whether a tick has been taken since the last event."""
     leap: tuple[float, float] | None = None
     """From when to when the clock went at once, if it did."""
+    reached = -math.inf
+    """The latest time of what was done ahead of what was due, at which the engine's clock is not yet."""
+    heard_until: float | None = None
+    """While something is done so, where the clock stands: silence counts to there, as what is due comes behind."""
 
     if TYPE_CHECKING:
         cascade: deque[Cascade]
@@ -61,7 +89,7 @@ class TimeMoves(Clock):
         """Move the clock to *time*, firing what was due before it."""
         if time > self.clock:
             if self.timers.heap:
-                self._fire_before(time)
+                self.fire_due(time, inclusive=False)
             self.clock = time
 
     def has_due(self, time: float) -> bool:
@@ -82,31 +110,25 @@ class TimeMoves(Clock):
             return
         if of:
             self._fire_of(of, time)
-        stood, self.clock = self.clock, time
+        stood = self.heard_until = self.clock
+        self.clock, self.reached = time, max(self.reached, time)
         try:
             yield
             self._follow_up()
         finally:
-            self.clock = stood
+            self.clock, self.heard_until = stood, None
 
     def _fire_of(self, names: Container[str], time: float) -> None:
         """Fire what is due before *time* in the queries *names* alone, each at its own time; the clock stays."""
-        timers, stood, due, others = self.timers, self.clock, list[Timer](), list[Timer]()
-        while (timer := timers.pop(time, inclusive=False)) is not None:
-            is_of = isinstance(timer[2], Instance) and top_of(timer[2]).key in names
-            (due if is_of else others).append(timer)
-        for timer in due:
-            timers.push(timer)
-        self._fire_before(time)
-        self.clock = stood
-        for timer in others:
-            timers.push(timer)
-
-    def _fire_before(self, time: float) -> None:
-        """Fire what is due before *time*, and what follows from that, ahead of what comes at it."""
-        self.fire_due(time, inclusive=False)
-        if self.over:
-            self._follow_up()
+        timers, stood, whole = self.timers, self.clock, list(self.timers.heap)
+        due = [each for each in map(partial(_alone, names), whole) if each is not None and each[0] < time]
+        if due:
+            heapq.heapify(due)
+            timers.heap[:], fired = due, set(map(id, due))
+            self.fire_due(time, inclusive=False)
+            self.clock = stood
+            new = [each for each in timers.heap if not isinstance(each[2], Silence)]
+            timers.restore([*(each for each in whole if id(each) not in fired), *new])
 
     def _follow_up(self) -> None:
         """Do what follows from what was done, ahead of what comes next."""
@@ -139,8 +161,8 @@ class TimeMoves(Clock):
             else:
                 instance, timer[2] = timer[2], None
                 instance.fire(timer[3], timer[4])
-            if self.cascade:
-                self.settle()
+            if self.cascade or self.over:
+                self._follow_up()
         self.in_timers = False
         return True
 

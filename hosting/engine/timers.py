@@ -60,6 +60,11 @@ class Timers:
         if self.cancelled > SWEEP_MIN and self.cancelled > len(self.heap) // 2:
             self.sweep()
 
+    def restore(self, heap: list[Timer]) -> None:
+        """Have *heap* in the place of what is there."""
+        self.heap[:] = heap
+        self.sweep()
+
     def sweep(self) -> None:
         """Take the emptied timers out; a timer that is set again as it was must not meet itself in the heap."""
         self.heap[:] = [each for each in self.heap if each[2] is not None]

@@ -79,11 +79,16 @@ class Create(NamedTuple):
 
 
 class Dispose(NamedTuple):
-    """A query ends, and its state is forgotten; *anew* if it begins anew at once, so that its stream goes on."""
+    """A query ends, and its state is forgotten; *anew* if it begins anew at once, so that its stream goes on.
+
+    What is due in it comes before, or in *ending*: the queries that end in this turn and those behind it. There are
+    none where an app is stopped: it is its functions of today that take what is due.
+    """
 
     name: str
     time: float
     anew: bool = False
+    ending: tuple[str, ...] | None = None
 
 
 class Fail(NamedTuple):

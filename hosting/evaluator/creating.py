@@ -13,7 +13,7 @@ from typing import Any, TypedDict, TypeVar
 from checkpoint.store import Store
 from hosting.admission.arguments import check_new
 from hosting.edges.ingress import Intake
-from hosting.engine.editing import check_fits, is_same
+from hosting.engine.editing import check_fits, is_alike, is_same
 from hosting.engine.engine import QueryEngine
 from hosting.engine.hosted_query import RUNNING
 from hosting.engine.turns import Create
@@ -50,7 +50,7 @@ def in_order(declared: Mapping[str, T], reads: Mapping[str, Iterable[str]]) -> d
         while left:
             name = left[-1]
             wanted = [each for each in sorted(map(query_of, reads[name])) if each in declared and each not in found]
-            if wanted:  # no query reads itself, so this ends
+            if wanted := [each for each in wanted if each not in left]:  # one that reads itself is refused elsewhere
                 left += wanted
             else:
                 found.setdefault(left.pop(), declared[name])
@@ -179,8 +179,8 @@ class Creation:
         Edits come first, and behind them what came due while nothing ran: who begins now has not been there then.
         """
         with self._engine.plans.looking_once():
-            edits = {name for name in self.declared if self._is_edit(name)}
-            first, rest = edits_first(self.declared, self._engine.readers.declared, edits)
+            edits, reads = {name for name in self.declared if self._is_edit(name)}, self._reads()
+            first, rest = edits_first(in_order(self.declared, reads), reads, edits)
             for name in first:
                 self._create_one(name, but)
             for name in rest:  # each behind those that it reads; what is as it was takes no turn
@@ -194,11 +194,23 @@ class Creation:
             for turn in self.creations({name: query}, How(policy=policy, limits=limits, clock=clock)):
                 self._create(turn, starting=True)
 
+    def _reads(self) -> dict[str, set[str]]:
+        """Return what declared queries read, also by way of those in the store that the app does not declare."""
+        readers, found = self._engine.readers, dict[str, set[str]]()
+        for name in self.declared:
+            waiting, found[name] = [*map(query_of, readers.declared[name])], set()
+            while waiting:
+                if (each := waiting.pop()) not in found[name]:
+                    found[name].add(each)
+                    waiting += map(query_of, readers.reads(each)) if each not in self.declared else ()
+        return found
+
     def _is_edit(self, name: str) -> bool:
-        """Whether the query *name* goes on as another one, or is taken up again."""
-        engine, there = self._engine, self._engine.standing.get(name)
-        is_other = there is None or not is_same(engine, there, engine.suspended.declared[name])
-        return self._runs(name) and is_other
+        """Whether the query *name* goes on as another one or with other classes, or is taken up again."""
+        engine, there, turn = self._engine, self._engine.standing.get(name), self._engine.suspended.declared[name]
+        if not self._runs(name) or (there is not None and is_same(engine, there, turn)):
+            return False  # or only what is stored of it differs, and does the same
+        return there is None or not is_alike(engine, there, turn) or turn.code in engine.plans.renewed
 
     def _runs(self, name: str) -> bool:
         there = self._engine.standing.get(name) or self._engine.suspended.get(name)

@@ -22,7 +22,7 @@ def dispose(evaluator: QueryEvaluator, name: str) -> None:
         if name not in engine.standing and name not in engine.suspended:
             raise KeyError(f"no query is called {name!r}; {there_are(engine.standing, name)}")
         evaluator.reporter.told_disposed(name)
-        evaluator.turns.take(Dispose(name, evaluator.turns.now()))
+        evaluator.turns.take(Dispose(name, evaluator.turns.now(), ending=() if evaluator.lifecycle.mends else None))
         evaluator.interpreters.resolve(name)
     evaluator.flush()
 

@@ -193,8 +193,8 @@ class QueryEvaluator(Looking):
             soon=self.checkpointer.soon, settle=self.redefinitions.settle,
             look_at=self.reporter.look_at_query)  # fmt: skip
         self.restarts = Restarts(
-            engine, self.turns, inside=self.inside, late=self.late, creation=self.creation, following=self.following
-        )
+            engine, self.turns, lifecycle=self.lifecycle, inside=self.inside, late=self.late, creation=self.creation,
+            following=self.following)  # fmt: skip
 
     # -- declaring
 

@@ -64,10 +64,9 @@ class Following:
 
     def run_first(self, turn: Create, *, starting: bool = False) -> None:
         """Run those again first that the query of *turn* reads, and that `follow` would: it is told of no old end."""
-        engine = self._engine
         if self._begun(starting=starting):
-            for name in in_reading_order(engine, engine.readers.upstream(turn.code.sources)):
-                if origin := left_behind(engine, [name], self._begun(starting=starting)).get(name):
+            for name in in_reading_order(self._engine, self._failed_before(turn)):
+                if origin := left_behind(self._engine, [name], self._begun(starting=starting)).get(name):
                     self._run_again(name, origin)
 
     def follow_late(self) -> bool:
@@ -100,6 +99,17 @@ class Following:
         """Return the queries that may have begun since others have failed with them."""
         engine = self._engine
         return engine.standing if starting or (engine.begun and engine.has_refused) else engine.begun
+
+    def _failed_before(self, turn: Create) -> set[str]:
+        """Return which failed queries the query of *turn* reads, directly or by way of such."""
+        engine, found, waiting = self._engine, set[str](), [*turn.code.sources]
+        while waiting:
+            name = query_of(waiting.pop())
+            there = engine.standing.get(name)
+            if there is not None and there.status == FAILED and name not in found:
+                found.add(name)
+                waiting += engine.readers.reads(name)
+        return found
 
     def _run_again(self, name: str, origin: str) -> None:
         try:

@@ -38,6 +38,8 @@ class Lifecycle:
     """
 
     started = closed = stopping = looping = False
+    mends = False
+    """Whether it only mends the store of an app that is stopped: what is due stays for that, with its functions."""
 
     def __init__(self) -> None:
         self.broken: BaseException | None = None

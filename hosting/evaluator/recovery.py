@@ -105,6 +105,8 @@ def go_live(evaluator: QueryEvaluator, meta: dict[str, Any], events: int) -> Non
     evaluator.checkpointer.replayed(events)
     evaluator.reporter.replayed()
     evaluator.engine.replaying = False
+    if not evaluator.intake.event_time:
+        evaluator.time.read(evaluator.engine.reached)
     evaluator.engine.plans.stored = {}
     evaluator.calls.recovered()
     evaluator.growth.begin(meta.get("extents", {}), evaluator.intake.partitions.values())

@@ -18,6 +18,7 @@ from hosting.engine.turns import Dispose
 from hosting.evaluator.creating import Creation
 from hosting.evaluator.following import Following
 from hosting.evaluator.late_readers import LateReaders
+from hosting.evaluator.lifecycle import Lifecycle
 from hosting.evaluator.reentrancy import Inside
 from hosting.evaluator.turn_executor import TurnExecutor
 from reliable_rx.names import check_query
@@ -33,13 +34,14 @@ class Restarts:
         engine: QueryEngine,
         turns: TurnExecutor,
         *,
+        lifecycle: Lifecycle,
         inside: Inside,
         late: LateReaders,
         creation: Creation,
         following: Following,
     ) -> None:
-        self._engine, self._turns, self._inside, self._late = engine, turns, inside, late
-        self._creation, self._following = creation, following
+        self._engine, self._turns, self._lifecycle, self._inside = engine, turns, lifecycle, inside
+        self._late, self._creation, self._following = late, creation, following
 
     def restart(self, names: Sequence[str]) -> None:
         """End the queries *names* and create them again, as they are declared or else stored. *Raises* `KeyError`."""
@@ -51,8 +53,10 @@ class Restarts:
                 if name not in standing:
                     raise KeyError(f"no query is called {name!r}; {there_are(standing, name)}")
             turns = [self._following.creation_of(name) for name in in_reading_order(self._engine, names)]
+            ending = () if self._lifecycle.mends else tuple(turn.name for turn in turns)
             for turn in reversed(turns):
-                self._turns.take(Dispose(turn.name, turn.time))
+                self._turns.take(Dispose(turn.name, turn.time, ending=ending))
+                ending = ()
             for turn in turns:
                 self._following.run_first(turn)
                 self._late.take_create(turn)

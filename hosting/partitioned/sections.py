@@ -146,7 +146,7 @@ class Section:
     ) -> QueryEvaluator:
         """Build what takes the turns at *place*, with *overruling* options, without sinks, as `App.bare` does."""
         evaluator = self._with_inputs(place, store, starts, **overruling)
-        evaluator.outlets.are_told = False
+        evaluator.outlets.are_told, evaluator.lifecycle.mends = False, True
         evaluator.outlets.streams = frozenset(each.stream for each in self.sinks)
         for name, each in self.queries.items():
             evaluator.engine.suspended.declare(name, each.query, each.policy, each.limits, each.clock)

@@ -176,6 +176,8 @@ class Loader:
         subject.ended, subject.saved = False, self.refitting.placed(address)
         subject.epoch = owner.world.epoch  # as of what is born now: a snapshot at work has another row under its key
         owner.groups(node)[address[-1]] = subject
+        if self.tells:
+            self.report.kept.append(node.path)
         for known, key, signature_id, inner in attached:
             path = self.refitting.path(subject.saved[:-3], known) if self.refitting.renamed else known
             outer: Inner[Any, Any] = Inner(subject)

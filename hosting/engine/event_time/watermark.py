@@ -7,7 +7,7 @@ timer on the engine's own clock is due. It never goes back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -92,6 +92,13 @@ class Watermark:
         self.over.pop(source, None)
         for partition in sorted(partitions):
             self.mark(source, partition)
+
+    def begin(self, stream: str) -> None:
+        """*stream*, of which all had come, begins anew: it is silent from now on, as one that has given nothing."""
+        self.over.pop(stream, None)
+        mark = self.mark(stream, "0")
+        mark.seen, mark.ended = self.engine.clock, False
+        self.set_alarm()
 
     def arrive(self, source: str, partition: str, first: int, values: Sequence[Any]) -> None:
         """Take events of one partition; what a user function cannot read is told to the queries it concerns."""
@@ -185,7 +192,7 @@ class Watermark:
 
     def lowest(self, besides: Mark | None = None) -> float:
         """Return what the partitions that hold the clock back allow; infinite if there are none."""
-        now, idle_s, lateness_s = self.engine.clock, self.spec.idle_s, self.spec.lateness_s
+        now, idle_s, lateness_s = self._now(), self.spec.idle_s, self.spec.lateness_s
         return min(
             (
                 mark.high - lateness_s
@@ -197,16 +204,27 @@ class Watermark:
 
     def move(self) -> None:
         """Move the queries to where the partitions now allow, all the way if none will speak again."""
-        time = self.lowest()
-        if time == INFINITE and self.marks and not self.is_over:  # all are silent: then nobody holds anybody back
-            time = max(mark.high for mark in self.marks.values()) - self.spec.lateness_s
-        if self.is_over:
-            time = INFINITE
-        elif time > self.time:
+        time = self._allowed()
+        if time < INFINITE:
             self.time = time
         for clock in self.clocks():
-            clock.move(time if time == INFINITE else self.time)
+            clock.move(time)
         self.set_alarm()
+
+    def move_some(self, names: Container[str]) -> None:
+        """Move the queries *names* there ahead of the others, which an alarm that is due will move."""
+        time = self._allowed()
+        for clock in self.clocks():
+            if clock.standing.name in names:
+                clock.move(time)
+
+    def _allowed(self) -> float:
+        if self.is_over:
+            return INFINITE
+        time = self.lowest()
+        if time == INFINITE and self.marks:  # all are silent: then nobody holds anybody back
+            time = max(mark.high for mark in self.marks.values()) - self.spec.lateness_s
+        return max(time, self.time)
 
     @property
     def is_over(self) -> bool:
@@ -237,13 +255,22 @@ class Watermark:
         """Have a timer set for when the next partition that holds the others back counts as idle."""
         if (self.alarm is not None and self.alarm[2] is not None) or not self.is_needed:
             return
-        now, idle_s = self.engine.clock, self.spec.idle_s
-        waiting = [mark for mark in self.marks.values() if not mark.ended]
-        behind = [mark for mark in waiting if mark.high < self.highest and now < mark.seen + idle_s]
-        if behind and not self.is_over:
-            due = min(mark.seen for mark in behind) + idle_s
+        due = self.idle_from()
+        if due < INFINITE:
             self.alarm = [due, self.engine.order(), self, None, None]
             self.engine.timers.push(self.alarm)
+
+    def idle_from(self) -> float:
+        """Return when the next partition that holds the others back counts as idle; infinite if none does."""
+        now, idle_s = self._now(), self.spec.idle_s
+        waiting = [mark for mark in self.marks.values() if not mark.ended]
+        behind = [mark.seen for mark in waiting if mark.high < self.highest and now < mark.seen + idle_s]
+        return min(behind) + idle_s if behind and not self.is_over else INFINITE
+
+    def _now(self) -> float:
+        """Return to where silence counts."""
+        engine = self.engine
+        return engine.clock if engine.heard_until is None else engine.heard_until
 
     @property
     def highest(self) -> float:

@@ -57,9 +57,9 @@ class Watermarks:
             mark.arrive(*origin, values)
 
     def begun(self, stream: str) -> None:
-        """*stream* begins anew behind its end: it may give something again."""
+        """*stream* begins anew behind its end: what it gives is waited for again."""
         for mark in self.by_source.get(stream, ()):
-            mark.over.pop(stream, None)
+            mark.begin(stream)
 
     def ends_of(self, sources: frozenset[str]) -> dict[str, Exception | None]:
         """Return which of *sources* have ended, and with what error."""
