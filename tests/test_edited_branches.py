@@ -343,7 +343,7 @@ def test_a_group_is_read_again_where_what_had_enough_of_it_is_gone(way: str) -> 
     """A group begins again with its next event if it was read to an end that is not there any more."""
     groups = a.merge(b, c).group_by(lambda value: value % 2)
     run = Run(groups.flat_map(lambda g: g.take(1)), groups.flat_map(lambda g: g.map(number)), ON, way)
-    assert run.report == "kept: /flat_map, /merge; fresh: /flat_map/inner/inner"
+    assert run.report == "kept: /flat_map, /group_by, /merge; fresh: /flat_map/inner/inner"
     assert run.found == run.fresh
     run = Run(groups.flat_map(lambda g: g.take(1)), groups.flat_map(lambda g: g.take(9)), ON, way)
     assert run.found == ([], "completed")
