@@ -13,6 +13,7 @@ from outages import ENDS, Outages, Pending, Silent, played
 
 HOW = (*ENDS, "mixed")
 SEEDS = range(60)
+SILENT = [1, 33, 64]
 KEPT = [(31, False), (477, False)]
 KEPT_AT_STARTS = [(2, True, "stopped"), (58, False, "stopped")]
 """Rows that have found a fault."""
@@ -46,7 +47,7 @@ def test_what_is_due_comes_before_an_end_and_meets_mended_functions(seed: int, c
     check_pending(seed, clocked)
 
 
-@pytest.mark.parametrize("seed", [1, 33, 64])
+@pytest.mark.parametrize("seed", SILENT)
 def test_silence_comes_before_an_end_and_counts_to_where_the_clock_stands(seed: int) -> None:
     """A partition that is idle by then holds nobody back; for what is edited ahead of what is due it is not yet."""
     check_pending(seed, True, Silent)

@@ -6,13 +6,16 @@ later turn, a new query read tomorrow's file away from all others, and records t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+import test_due_while_stopped
 import test_edits_beside_checkpoints
+import test_event_time
 import test_left_streams
 import test_outages
 import test_partitions_behind_the_end
@@ -23,10 +26,12 @@ from planted_checks import Plants
 
 from hosting import QueryEvaluator
 from hosting.engine.dispatch import Delivery
+from hosting.engine.event_time.watermark import Watermark
 from hosting.engine.event_time.watermarks import Watermarks
-from hosting.engine.time_moves import TimeMoves
+from hosting.engine.time_moves import Silence, TimeMoves
 from hosting.evaluator.following import Following
 from hosting.evaluator.late_readers import LateReaders
+from hosting.evaluator.lifecycle import Lifecycle
 from hosting.sources import files
 from reliable_rx.runtime.rows import Loader
 
@@ -84,6 +89,27 @@ def outages(place: Place) -> None:
         test_outages.test_a_start_makes_edits_then_lets_come_what_is_due_then_begins_what_is_new(seed, clocked, how)
 
 
+def silence(place: Place) -> None:
+    """Partitions that fall silent around an edit or an end."""
+    for seed in test_outages.SILENT:
+        test_outages.test_silence_comes_before_an_end_and_counts_to_where_the_clock_stands(seed)
+
+
+def commands(place: Place) -> None:
+    """A command on a stopped store in which something is due."""
+    test_due_while_stopped.test_a_command_has_no_stored_function_called("dispose", place().parent)
+
+
+def wrong_clocks(place: Place) -> None:
+    """An edit while the computer's clock is wrong."""
+    test_due_while_stopped.test_a_clock_that_was_wrong_at_an_edit_is_known("an edit", True)
+
+
+def kept_clocks(place: Place) -> None:
+    """A query that begins anew while others have kept a clock that waits for it."""
+    test_event_time.test_a_query_that_begins_anew_holds_back_a_clock_that_others_have_kept(False)
+
+
 def revived(place: Place) -> None:
     """A query that begins behind one that had failed with another."""
     test_revived.test_a_query_that_begins_is_told_of_no_old_end("a start")
@@ -94,6 +120,10 @@ CHECKS = {
     "behind": behind,
     "outages": outages,
     "revived": revived,
+    "silence": silence,
+    "commands": commands,
+    "wrong clocks": wrong_clocks,
+    "kept clocks": kept_clocks,
     "checkpoints": checkpoints,
     "late": late,
     "several": several,
@@ -125,6 +155,31 @@ def a_query_that_begins_ahead_of_what_is_due(patch: pytest.MonkeyPatch) -> None:
 @planted("outages")
 def a_query_that_is_taken_for_ended_though_it_runs_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Watermarks, "begun", lambda self, stream: None)
+
+
+@planted("silence")
+def alarms_that_an_end_forgets(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Silence, "fire", lambda self, node, tag: None)
+
+
+@planted("silence")
+def silence_that_counts_to_an_edit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Watermark, "_now", lambda self: self.engine.clock)
+
+
+@planted("commands")
+def a_command_that_lets_come_what_is_due(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Lifecycle, "mends", property(lambda self: False, lambda self, value: None))
+
+
+@planted("wrong clocks")
+def a_wrong_clock_that_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TimeMoves, "reached", property(lambda self: -math.inf, lambda self, value: None))
+
+
+@planted("kept clocks")
+def one_that_begins_anew_and_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Watermark, "begin", lambda self, stream: self.over.pop(stream, None))
 
 
 @planted("revived")
