@@ -26,14 +26,14 @@ from reliable_rx.query.query import Node
 
 ROOTS_MAX = 200
 """Of how many functions and classes the text is stored; a query of more has none."""
-FILE_BYTES_MAX = 1 << 21
+FILE_BYTES_MAX = 1 << 17
+"""Of larger files no text is known: they take a third of a second and more to read, and evaluators wait for that."""
 LEFT_OUT = frozenset(("ctx", "kind", "annotation", "returns", "type_comment", "type_params", "type_ignores"))
 """What of a syntax tree is not compared: it does nothing, or not every Python has it."""
 INLINED = re.compile(r"<(?:list|dict|set)comp>\.(?:<locals>\.)?")
 """Scopes of comprehensions, which Python 3.12 and later do not have."""
-Found = Mapping[tuple[str, str], Sequence[ast.AST | None]]
-"""By qualified name and digest of its code, the syntax trees of a module's functions; None for one that is not told."""
-
+Nodes = Mapping[tuple[str, int], Sequence[ast.AST]]
+"""By name and first line, the syntax trees of a module's functions."""
 
 KNOWN_MAX = 100
 KNOWN: dict[int, tuple[Node, CodeText | None]] = {}
@@ -124,25 +124,28 @@ def _tree_of(code: CodeType) -> str | None:
     text = "".join(linecache.getlines(code.co_filename))
     if not text or len(text) > FILE_BYTES_MAX:
         return None
-    return _trees_in(text, code.co_filename).get((code.co_qualname, code_digest(code)))
+    return _tree_in(text, code.co_filename, code.co_qualname, code_digest(code))
 
 
-@lru_cache(maxsize=64)
-def _trees_in(text: str, file: str) -> dict[tuple[str, str], str | None]:
-    """Return a digest of the syntax tree of each function in a *text*; None where several differ."""
-    found: dict[tuple[str, str], str | None] = {}
-    for key, nodes in _nodes_in(text, file).items():
-        trees = {None if each is None else joined(_described(each)) for each in nodes}
-        found[key] = trees.pop() if len(trees) == 1 else None
-    return found
+@lru_cache(maxsize=4096)
+def _tree_in(text: str, file: str, name: str, digest: str) -> str | None:
+    """Return a digest of the syntax tree of one function in a *text*; None where several differ."""
+    try:
+        nodes, codes = _parsed(text, file)
+        found = [_node_of(each, nodes) for each in codes.get(name, ()) if code_digest(each) == digest]
+        trees = {None if each is None else joined(_described(each)) for each in found}
+    except RecursionError:
+        return None
+    return trees.pop() if len(trees) == 1 else None
 
 
-def _nodes_in(text: str, file: str) -> Found:
-    """Return the syntax trees of all functions in a *text*, by what they are compiled to."""
+@lru_cache(maxsize=4)  # a syntax tree takes many times the room of its text
+def _parsed(text: str, file: str) -> tuple[Nodes, dict[str, list[CodeType]]]:
+    """Return the syntax trees of all functions in a *text* by name and line, and by name what they are compiled to."""
     try:
         tree, code = ast.parse(text), compile(text, file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError):
-        return {}
+        return {}, {}
     nodes: dict[tuple[str, int], list[ast.AST]] = {}
     for each in ast.walk(tree):
         if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -150,12 +153,17 @@ def _nodes_in(text: str, file: str) -> Found:
             nodes.setdefault((each.name, first), []).append(each)
         elif isinstance(each, ast.Lambda):
             nodes.setdefault(("<lambda>", each.lineno), []).append(each)
-    found: dict[tuple[str, str], list[ast.AST | None]] = {}
+    codes: dict[str, list[CodeType]] = {}
     for inner in _codes(code):
-        there = nodes.get((inner.co_name, inner.co_firstlineno), [])
-        those = there if len(there) == 1 else [each for each in there if _holds(each, inner)]
-        found.setdefault((inner.co_qualname, code_digest(inner)), []).append(those[-1] if those else None)
-    return found
+        codes.setdefault(inner.co_qualname, []).append(inner)
+    return nodes, codes
+
+
+def _node_of(code: CodeType, nodes: Nodes) -> ast.AST | None:
+    """Return the syntax tree of *code*; None if it cannot be told which it is."""
+    there = nodes.get((code.co_name, code.co_firstlineno), [])
+    those = there if len(there) == 1 else [each for each in there if _holds(each, code)]
+    return those[-1] if those else None
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
