@@ -183,7 +183,7 @@ class Pending(Outages):
             self.mend(names)
         self.now += acts.choice(BETWEEN_S)
         if how == "apart":
-            began = {name: each.born for name, each in standing.items()}
+            began = {name: standing[name].born for name in NAMES}
             self.settle()
             self.is_alike = self.is_alike and began == {name: standing[name].born for name in began}
         else:

@@ -377,3 +377,47 @@ def test_readers_of_what_is_beside_a_source_have_what_was_due_before_it_is_dispo
     engine.take(Rejects("n", "0", 0, 1, [Rejected(0, "bad", "no number")], STOPPED_S))
     came = engine.take(Dispose("n.dead_letters", STARTED_S))
     assert [value for out in came if out.name == "r" for value in out.values] == ["bad"]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_an_error_of_a_timer_is_not_of_the_end_before_it(ends: bool) -> None:
+    """Where one move of the clock fires both: a query fails with it as with many moves, and skips no event."""
+    found = []
+    for times_s in ([0.0, 20.0], [0.0, 5.0, 10.0, 20.0]):
+        clock = [0.0]
+        with QueryEvaluator(MemoryStore(), clock=lambda: clock[0], background=False) as evaluator:
+            evaluator.source("n", ListSource([1], follow=True))
+            evaluator.create("q", n.take_with_time(5.0) if ends else n.delay(5.0))
+            evaluator.create("e", rx.source("q").map(mended))
+            evaluator.create("r", n.delay(10.0).map(failing), policy="dead_letter")
+            for clock[0] in times_s:
+                while evaluator.step():
+                    pass
+            found.append((evaluator.query("r").status, evaluator.query("r").emitted))
+    assert found == [("failed", 1)] * 2
+
+
+def test_a_command_runs_none_again_that_were_left_behind(tmp_path: Path) -> None:
+    """That is for the app, and with it what is due before them."""
+    folder, asked, stopped_s = tmp_path / "store", tmp_path / "asked", time() - 1000.0
+    asked.write_text("")
+
+    def noted(value: Any) -> Any:
+        asked.write_text("it was")
+        return value
+
+    queries = {"bad": n.map(failing), "gone": n.map(mended), "held": n.delay(10.0).map(noted)}
+    queries["left"] = rx.source("bad").merge(rx.source("gone"))
+    clock = [stopped_s]
+    with SqliteStore(folder) as store, QueryEvaluator(store, clock=lambda: clock[0], background=False) as evaluator:
+        evaluator.source("n", ListSource([1], follow=True))
+        for name, query in queries.items():
+            evaluator.create(name, query)
+        evaluator.start()
+        while evaluator.step():
+            pass
+        evaluator.dispose("gone")
+        evaluator.restart("bad")
+        assert evaluator.query("left").status == "failed"
+    assert main(["dispose", str(folder), "bad", "--yes"]) == 0
+    assert asked.read_text() == ""

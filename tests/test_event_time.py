@@ -660,6 +660,37 @@ def test_a_query_that_begins_anew_holds_back_a_clock_that_others_have_kept(crash
     evaluator.close()
 
 
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_what_is_beside_a_query_ends_between_events_that_have_times_of_their_own(batch: int) -> None:
+    """However many come in a turn: who reads it counts from there."""
+    later = rx.source("q.dead_letters").ignore_elements().concat(rx.timer(1.0).map(lambda _: "1 later"))
+    with QueryEvaluator(MemoryStore(), background=False, batch_events_max=batch) as evaluator:
+        evaluator.source("n", ListSource([1.0, 2.0, 10.0, 20.0], timestamp=float))
+        evaluator.create("q", rx.source("n").take(2), policy="dead_letter")
+        evaluator.create("r", later.merge(rx.source("n")))
+        evaluator.run()
+        came = [each for part in evaluator.stream("r").read(0, 9) for each in part.values]
+        assert came == [1.0, 2.0, "1 later", 10.0, 20.0]
+
+
+@pytest.mark.parametrize("act", ["restart", "dispose"])
+def test_what_a_clock_waits_for_has_what_was_due_before_an_end(act: str) -> None:
+    """Also where only a selector has named it: nobody's plan has it then."""
+    clock = [0.0]
+    named = rx.source("m").flat_map(lambda v: rx.of(v).merge(rx.source("q").map(lambda x: x + 0.5)))
+    with QueryEvaluator(MemoryStore(), clock=lambda: clock[0], background=False) as evaluator:
+        evaluator.source("n", ListSource([5.0], follow=True))
+        evaluator.source("m", ListSource([1.0, 3.0], follow=True))
+        evaluator.create("q", rx.source("n").delay(10.0))
+        evaluator.create("r", named, clock=event_time(float, lateness_s=0.0, idle_s=1e6))
+        evaluator.start()
+        while evaluator.step():
+            pass
+        clock[0] = 15.0
+        getattr(evaluator, act)("r")
+        assert evaluator.query("q").emitted == 1
+
+
 def test_a_clock_waits_for_no_query_that_had_ended_when_it_began() -> None:
     """It had waited for it as for a partition that is silent; one that begins anew is waited for no sooner."""
     values, windows = (

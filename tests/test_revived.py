@@ -282,3 +282,15 @@ def test_the_report_names_readers_that_stay_completed() -> None:
     report = evaluator.statistics().reports["q"]
     assert "what had completed and reads it stays so: 'first', 'letters' (run it again" in report
     evaluator.close()
+
+
+@pytest.mark.parametrize("revived", [mended_at_start, mended_while_running, restarted])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_who_reads_a_query_and_a_chain_behind_it_runs_again_behind_the_chain(revived: Any, is_first: bool) -> None:
+    """It is told of no end but that with which it has failed, whichever it reads first."""
+    store, q, counted = MemoryStore(), rx.source("q"), rx.source("counted").map(lambda x: -x)
+    both = {**BEHIND, "both": q.merge(counted) if is_first else counted.merge(q)}
+    end(hosted(store, {"q": failing(rx.source("n")), **both}, 4), cleanly=False)
+    evaluator = revived(store, {"q": mended(rx.source("n")), **both})
+    assert [value for _, value in notifications(evaluator, "both")].count(None) == 1
+    evaluator.close()

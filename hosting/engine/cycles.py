@@ -58,7 +58,7 @@ class Readers:
             return set()
         beside = defaultdict[str, set[str]](set)
         for reader in self.standing:
-            for stream in self.reads(reader):
+            for stream in {*self.reads(reader), *waited_for(self.standing[reader])}:
                 owner = query_of(stream) if query_of(stream) in self.standing else stream
                 if owner in self.standing or owner in names:
                     beside[owner].add(reader)
@@ -128,8 +128,7 @@ class Readers:
         standing = self.standing.get(name)
         if standing is None or standing.status != "running":
             return False
-        mark = getattr(standing.clock, "watermark", None) if standing.clock is not None else None
-        return stream in self.chosen.get(name, ()) or (mark is not None and stream in mark.sources)
+        return stream in self.chosen.get(name, ()) or stream in waited_for(standing)
 
     def leave(self, instance: Instance, source: str) -> None:
         """It no longer does."""
@@ -152,6 +151,12 @@ class Readers:
         except QueryRefused as refused:
             return refused
         return None
+
+
+def waited_for(standing: Standing) -> Collection[str]:
+    """Return the streams that the clock of a query waits for; also those that its selectors have named."""
+    mark = getattr(standing.clock, "watermark", None) if standing.clock is not None else None
+    return () if mark is None else mark.sources
 
 
 def name_of(instance: Instance) -> str:

@@ -205,8 +205,8 @@ class QueryEngine(Delivery, TimeMoves):
             for offset, value in enumerate(turn.values):
                 self.advance(times[offset])
                 self.spread((value,), (source, partition, first + offset))
-                if self.immediate or self.cascade:
-                    self.settle()
+                if self.immediate or self.cascade or self.over:
+                    self._follow_up()
         if turn.ended:
             self.settle()
             self.end_partition(turn)

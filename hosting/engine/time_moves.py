@@ -163,6 +163,7 @@ class TimeMoves(Clock):
                 instance.fire(timer[3], timer[4])
             if self.cascade or self.over:
                 self._follow_up()
+                self.event = None  # an end that was told is not what the next timer's error is of
         self.in_timers = False
         return True
 

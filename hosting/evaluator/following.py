@@ -8,7 +8,7 @@ behind it dead).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from hosting.engine.ended_readers import in_reading_order
@@ -59,15 +59,14 @@ class Following:
                 self._let_come()  # who begins now has not been there then
             engine.begun = {}
             for name, origin in left_behind(engine, engine.standing, begun).items():
-                self._run_again(name, origin)
+                if engine.standing[name].status == FAILED:  # else it has run again for another
+                    self._run_again(name, origin, begun)
             begun = engine.begun
 
     def run_first(self, turn: Create, *, starting: bool = False) -> None:
         """Run those again first that the query of *turn* reads, and that `follow` would: it is told of no old end."""
-        if self._begun(starting=starting):
-            for name in in_reading_order(self._engine, self._failed_before(turn)):
-                if origin := left_behind(self._engine, [name], self._begun(starting=starting)).get(name):
-                    self._run_again(name, origin)
+        if begun := self._begun(starting=starting):
+            self._run_before(turn, begun)
 
     def follow_late(self) -> bool:
         """Run those again that have failed in the turns just taken with an end told late; return if there are."""
@@ -95,7 +94,7 @@ class Following:
             name, standing.query, time=time, policy=standing.policy, limits=standing.plan.limits, clock=clock
         )
 
-    def _begun(self, *, starting: bool) -> Collection[str]:
+    def _begun(self, *, starting: bool) -> Mapping[str, Any]:
         """Return the queries that may have begun since others have failed with them."""
         engine = self._engine
         return engine.standing if starting or (engine.begun and engine.has_refused) else engine.begun
@@ -111,10 +110,18 @@ class Following:
                 waiting += engine.readers.reads(name)
         return found
 
-    def _run_again(self, name: str, origin: str) -> None:
+    def _run_before(self, turn: Create, begun: Mapping[str, Any]) -> None:
+        engine = self._engine
+        for name in in_reading_order(engine, self._failed_before(turn)):
+            if origin := left_behind(engine, [name], {*engine.begun, *begun}).get(name):
+                self._run_again(name, origin, begun)
+
+    def _run_again(self, name: str, origin: str, begun: Mapping[str, Any]) -> None:
         try:
+            turn = self.creation_of(name)
+            self._run_before(turn, begun)
             with afresh_told(self._engine.reports, name, f"runs again with {origin!r}"):
-                self._late.take_create(self.creation_of(name))
+                self._late.take_create(turn)
         except QueryRefused as error:  # it reads one that is not there, or only its app has its clock
             self._engine.has_refused = True
             LOG.warning("query %r stays as it ended, though %r runs again: %s", name, origin, error.message)

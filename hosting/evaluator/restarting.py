@@ -69,4 +69,5 @@ class Restarts:
             for name, source in held.items():
                 LOG.warning("query %r was edited and waits for a restart, as what is new in %r does", name, source)
             self._creation.create_declared(but=held)
-            self._following.follow(starting=True)
+            if not self._lifecycle.mends:  # else that is for the app, behind what came due
+                self._following.follow(starting=True)
