@@ -421,3 +421,31 @@ def test_a_command_runs_none_again_that_were_left_behind(tmp_path: Path) -> None
         assert evaluator.query("left").status == "failed"
     assert main(["dispose", str(folder), "bad", "--yes"]) == 0
     assert asked.read_text() == ""
+
+
+again = n.merge(n.delay(6.0))
+TIMES: dict[str, Callable[[bool], Any]] = {
+    "take_with_time": lambda edited: n.delay(3.0).take_with_time(9.0 if edited else 30.0),
+    "skip_with_time": lambda edited: n.delay(3.0).merge(again).skip_with_time(4.5 if edited else 30.0),
+    "take_until_with_time": lambda edited: n.delay(3.0).take_until_with_time(9.0 if edited else 30.0),
+    "buffer_with_inactivity": lambda edited: again.buffer_with_inactivity(7.0 if edited else 15.0),
+    "groups with a time to live": lambda edited: again.group_by(lambda x: 0, ttl_s=7.0 if edited else 15.0).flat_map(
+        lambda group: group.scan(lambda total, each: total + each, 0)
+    ),
+    "distinct": lambda edited: again.distinct(ttl_s=7.0 if edited else 15.0),
+    "debounce": lambda edited: again.debounce(2.0 if edited else 9.0),
+    "timeout": lambda edited: again.timeout(7.0 if edited else 15.0, rx.of("late")),
+    "buffer_with_time": lambda edited: again.buffer_with_time(5.0 if edited else 9.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", TIMES)
+def test_an_edited_time_counts_from_where_the_clock_stood(operator: str) -> None:
+    """What came due within it comes within it: the outage is not counted against what had waited before."""
+    found = []
+    for started_s in (STOPPED_S, 40.0):
+        store = MemoryStore()
+        life(store, {"q": TIMES[operator](False)}, [1, 2, 3], 0.0, STOPPED_S, stops=True)
+        times_s = [started_s, *(started_s + each / 2 for each in range(120))]
+        found.append(life(store.reopen(), {"q": TIMES[operator](True)}, [1, 2, 3], *times_s, stops=True, all_run=False))
+    assert found[0] == found[1] != [[]]

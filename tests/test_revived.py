@@ -284,7 +284,7 @@ def test_the_report_names_readers_that_stay_completed() -> None:
     evaluator.close()
 
 
-@pytest.mark.parametrize("revived", [mended_at_start, mended_while_running, restarted])
+@pytest.mark.parametrize("revived", [mended_at_start, mended_while_running])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_who_reads_a_query_and_a_chain_behind_it_runs_again_behind_the_chain(revived: Any, is_first: bool) -> None:
     """It is told of no end but that with which it has failed, whichever it reads first."""

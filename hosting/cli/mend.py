@@ -164,7 +164,8 @@ def told_gone(gone: Mapping[str, str]) -> str:
 
 def ending_for(readers: Sequence[str]) -> str:
     """Say for whom a disposal is an end, as a part of a sentence."""
-    return f", and its stream ends for those that read it: {name_some(readers)}" if readers else ""
+    ends = "and its stream ends for those that read it, with what waits in those that end with it"
+    return f", {ends}: {name_some(readers)}" if readers else ""
 
 
 def check_consent(query: str, status: str, what: str, ends: str, *, yes: bool) -> None:

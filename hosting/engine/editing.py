@@ -192,7 +192,7 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     loader.remember(before)
     with going_over(modules_of(engine, after.plan)):
         state, lost = through_bytes(engine, before, loader)
-    loader.lenient = bool(lost)
+    loader.lenient, loader.refitting.adopting = bool(lost), engine.as_it_stood
     if state is None:
         paths = [node.path for node in before.plan.nodes if node.slot >= 0]
         loader.report.dropped += paths

@@ -118,6 +118,15 @@ class TimeMoves(Clock):
         finally:
             self.clock, self.heard_until = stood, None
 
+    @contextmanager
+    def as_it_stood(self) -> Iterator[None]:
+        """Have what is done within happen where the clock stands, though it is part of what is done ahead."""
+        now, self.clock = self.clock, self.clock if self.heard_until is None else self.heard_until
+        try:
+            yield
+        finally:
+            self.clock = now
+
     def _fire_of(self, names: Container[str], time: float) -> None:
         """Fire what is due before *time* in the queries *names* alone, each at its own time; the clock stays."""
         timers, stood, whole = self.timers, self.clock, list(self.timers.heap)

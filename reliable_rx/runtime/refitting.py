@@ -11,6 +11,7 @@ have hosts know which operators can go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -142,6 +143,8 @@ class Refitting:
         """What the inputs do of an operator that had some path, and what they did."""
         self.shared: Callable[[Instance, str], list[str]] = lambda instance, path: []
         """The paths of the shared parts that went with the first input of it."""
+        self.adopting: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Gives the time by which operators go that have adopted a state."""
 
     def placed(self, address: Address) -> Address:
         """Return where a row is today that was saved under *address*."""
@@ -274,7 +277,7 @@ class Refitting:
                     ports = tuple(None if port in again else old for port, old in enumerate(before.ports))
                     before = replace(before, ports=ports)
                 try:
-                    with instance.at_work():
+                    with instance.at_work(), self.adopting():
                         op.on_adopted(cx, before)
                 except BaseException as raised:
                     cx.coming.clear()
