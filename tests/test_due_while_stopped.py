@@ -291,6 +291,19 @@ def test_a_command_has_no_stored_function_called(command: str, tmp_path: Path) -
     assert came == [[], [], [1, 2, 3]] and asked.read_text() == ""
 
 
+@pytest.mark.parametrize("command", ["restart", "dispose"])
+def test_a_command_takes_no_stream_beside_a_query_for_one(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says whose it is, before it asks anything."""
+    with SqliteStore(tmp_path / "store") as store, QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("n", ListSource([1]))
+        evaluator.create("q", n.map(failing), policy="dead_letter")
+        evaluator.run()
+    assert main([command, str(tmp_path / "store"), "q.dead_letters"]) == 2
+    assert "'q.dead_letters' is a stream beside 'q' and no query: name 'q'" in capsys.readouterr().err
+
+
 FIRST = """
 from dataclasses import dataclass
 from typing import ClassVar

@@ -13,7 +13,7 @@ from outages import ENDS, Outages, Pending, Silent, played
 
 HOW = (*ENDS, "mixed")
 SEEDS = range(60)
-SILENT = [1, 28, 33, 64]
+SILENT = [1, 28, 33, 64, 397]
 KEPT = [(31, False), (477, False)]
 KEPT_AT_STARTS = [(2, True, "stopped"), (58, False, "stopped")]
 """Rows that have found a fault."""
@@ -59,4 +59,5 @@ def test_each_night_draws_outages_of_its_own(clocked: bool) -> None:
     for _ in range(40):
         seed = random.randrange(10**6)
         check_pending(seed, clocked)
+        check_pending(seed, clocked, Silent)
         assert (seed, played(seed, clocked, "mixed", Outages)[0]) == (seed, whole(seed, clocked))

@@ -164,8 +164,8 @@ def told_gone(gone: Mapping[str, str]) -> str:
 
 def ending_for(readers: Sequence[str]) -> str:
     """Say for whom a disposal is an end, as a part of a sentence."""
-    ends = "and its stream ends for those that read it, with what waits in those that end with it"
-    return f", {ends}: {name_some(readers)}" if readers else ""
+    what = f", and its stream ends for those that read it: {name_some(readers)} (with what waits in those that end)"
+    return what if readers else ""
 
 
 def check_consent(query: str, status: str, what: str, ends: str, *, yes: bool) -> None:
@@ -189,6 +189,9 @@ def change(
         for query in queries:
             if query not in engine.standing and query not in engine.suspended:
                 raise BadUsage(f"the store has no query {query!r}; {there_are(engine.standing, query)}")
+            owner = query_of(query)
+            if owner != query and (owner in engine.standing or owner in engine.suspended):
+                raise BadUsage(f"{query!r} is a stream beside {owner!r} and no query: name {owner!r}")
         done = act(evaluator)
         evaluator.checkpoint(full=True)
     say(done)

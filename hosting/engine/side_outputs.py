@@ -1,10 +1,10 @@
 """Letters: what becomes of an event that a query could not digest (``dead_letter``) or that came too late (``side``).
 
 They are a stream like any other, with ids, replay and sinks; it belongs to a query that never does anything. A source
-has such a stream too, for records that could not be read. It completes when that which it is beside has ended, at the
-end of the same turn, since what the turn is yet to put into it comes before. A query that could have had letters has
-an end of them even if there were none. Rejected: ending it with the error of the query (nothing of the letters has
-failed), and at the query's end itself (the rest of a list of events is still on its way then).
+has such a stream too, for records that could not be read. It completes when that which it is beside has ended, behind
+the list of events or the timer that has ended it, since what these are yet to put into it comes before. A query that
+could have had letters has an end of them even if there were none. Rejected: ending it with the error of the query
+(nothing of the letters has failed), and at the query's end itself (the rest of a list of events is still on its way).
 """
 
 from __future__ import annotations

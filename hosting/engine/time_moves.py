@@ -15,12 +15,11 @@ import math
 from collections import deque
 from collections.abc import Collection, Container, Iterator
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from hosting.engine.dispatch import Cascade
 from hosting.engine.endless import Rest
-from hosting.engine.event_time.watermark import Watermark
 from hosting.engine.routes import top_of
 from hosting.engine.side_outputs import complete
 from hosting.engine.timers import Clock
@@ -31,32 +30,10 @@ from reliable_rx.runtime.stage_context import finish_node
 
 if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine
+    from hosting.engine.event_time.watermarks import Watermarks
 
 REARMED_MAX = 100_000
 REARMED_IN_ALL_MAX = 300_000_000
-
-
-class Silence:
-    """The alarm of a watermark, for some of its queries alone."""
-
-    def __init__(self, mark: Watermark, names: Container[str]) -> None:
-        self.mark, self.names = mark, names
-
-    def fire(self, node: object, tag: object) -> None:
-        self.mark.move_some(self.names)
-        due = self.mark.idle_from()
-        if due < math.inf:
-            self.mark.engine.timers.push([due, self.mark.engine.order(), self, None, None])
-
-
-def _alone(names: Container[str], timer: Timer) -> Timer | None:
-    """Return what *timer* does for the queries *names*; None if that is nothing."""
-    waits: object = timer[2]
-    if isinstance(waits, Instance):
-        return timer if top_of(waits).key in names else None
-    if isinstance(waits, Watermark) and any(each.standing.name in names for each in waits.members):
-        return [*timer[:2], Silence(waits, names), None, None]
-    return None
 
 
 class TimeMoves(Clock):
@@ -77,6 +54,7 @@ class TimeMoves(Clock):
         cascade: deque[Cascade]
         event: tuple[str, str, int, object] | None
         over: list[str]
+        watermarks: Watermarks
 
         def settle(self) -> None: ...
 
@@ -128,16 +106,25 @@ class TimeMoves(Clock):
             self.clock = now
 
     def _fire_of(self, names: Container[str], time: float) -> None:
-        """Fire what is due before *time* in the queries *names* alone, each at its own time; the clock stays."""
+        """Fire what is due before *time* in the queries *names* alone, each at its own time; the clock stays.
+
+        Partitions fall silent for these alone, too: the alarms of their clocks stay for the others.
+        """
         timers, stood, whole = self.timers, self.clock, list(self.timers.heap)
-        due = [each for each in map(partial(_alone, names), whole) if each is not None and each[0] < time]
-        if due:
-            heapq.heapify(due)
-            timers.heap[:], fired = due, set(map(id, due))
-            self.fire_due(time, inclusive=False)
-            self.clock = stood
-            new = [each for each in timers.heap if not isinstance(each[2], Silence)]
-            timers.restore([*(each for each in whole if id(each) not in fired), *new])
+        own = [each for each in whole if isinstance(each[2], Instance) and top_of(each[2]).key in names]
+        due = {id(each): each for each in own if each[0] < time}
+        marks = [each for each in self.watermarks.by_name.values() if each.is_of(names)]
+        alarms = [each.alarm for each in marks]
+        timers.restore([*due.values()])
+        for mark in marks:
+            mark.only, mark.alarm = names, None
+            mark.set_alarm()
+        self.fire_due(time, inclusive=False)
+        self.clock = stood
+        for mark, alarm in zip(marks, alarms, strict=True):
+            mark.silence()
+            mark.only, mark.alarm = None, alarm
+        timers.restore([*(each for each in whole if id(each) not in due), *timers.heap])
 
     def _follow_up(self) -> None:
         """Do what follows from what was done, ahead of what comes next."""

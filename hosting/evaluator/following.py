@@ -58,8 +58,8 @@ class Following:
             if starting and left_behind(engine, engine.standing, begun):
                 self._let_come()  # who begins now has not been there then
             engine.begun = {}
-            for name, origin in left_behind(engine, engine.standing, begun).items():
-                if engine.standing[name].status == FAILED:  # else it has run again for another
+            for name in in_reading_order(engine, handed_on(engine, engine.standing)):
+                if origin := left_behind(engine, [name], begun, engine.begun).get(name):
                     self._run_again(name, origin, begun)
             begun = engine.begun
 
@@ -113,7 +113,7 @@ class Following:
     def _run_before(self, turn: Create, begun: Mapping[str, Any]) -> None:
         engine = self._engine
         for name in in_reading_order(engine, self._failed_before(turn)):
-            if origin := left_behind(engine, [name], {*engine.begun, *begun}).get(name):
+            if origin := left_behind(engine, [name], begun, engine.begun).get(name):
                 self._run_again(name, origin, begun)
 
     def _run_again(self, name: str, origin: str, begun: Mapping[str, Any]) -> None:
@@ -127,25 +127,29 @@ class Following:
             LOG.warning("query %r stays as it ended, though %r runs again: %s", name, origin, error.message)
 
 
-def left_behind(engine: QueryEngine, names: Iterable[str], begun: Container[str]) -> dict[str, str]:
+def left_behind(engine: QueryEngine, names: Iterable[str], *begun: Container[str]) -> dict[str, str]:
     """Return who of *names* has failed with the end of a query that has *begun* and not failed since, and of which.
 
     A source may have the name of one that was disposed of. They are in the order in which they read each other: one
     that ran before what it reads would fail with it again.
     """
-    standing = engine.standing
-    failed = {name: standing[name] for name in names if standing[name].status == FAILED}
-    origins = {name: found.origin for name, each in failed.items() if (found := each.failure) and found.origin}
+    origins = handed_on(engine, names)
     return {
         name: origins[name]
         for name in in_reading_order(engine, origins)
-        if _goes_on(engine, failed[name], query_of(origins[name]), begun)
+        if _goes_on(engine, engine.standing[name], query_of(origins[name]), *begun)
     }
 
 
-def _goes_on(engine: QueryEngine, standing: Standing, origin: str, begun: Container[str]) -> bool:
+def handed_on(engine: QueryEngine, names: Iterable[str]) -> dict[str, str]:
+    """Return who of *names* has failed with the end of another query, and of which."""
+    failures = {name: engine.standing[name].failure for name in names if engine.standing[name].status == FAILED}
+    return {name: failure.origin for name, failure in failures.items() if failure is not None and failure.origin}
+
+
+def _goes_on(engine: QueryEngine, standing: Standing, origin: str, *begun: Container[str]) -> bool:
     """Whether *origin*, with which *standing* has failed, has *begun* since, or is a source by now."""
     there = engine.standing.get(origin)
     if there is None:
         return origin in engine.live and origin not in engine.failures and isinstance(standing.error, QueryDisposed)
-    return origin in begun and there.error is None
+    return there.error is None and any(origin in each for each in begun)

@@ -28,7 +28,7 @@ from hosting import QueryEvaluator
 from hosting.engine.dispatch import Delivery
 from hosting.engine.event_time.watermark import Watermark
 from hosting.engine.event_time.watermarks import Watermarks
-from hosting.engine.time_moves import Silence, TimeMoves
+from hosting.engine.time_moves import TimeMoves
 from hosting.evaluator.following import Following
 from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.lifecycle import Lifecycle
@@ -159,7 +159,7 @@ def a_query_that_is_taken_for_ended_though_it_runs_again(patch: pytest.MonkeyPat
 
 @planted("silence")
 def alarms_that_an_end_forgets(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Silence, "fire", lambda self, node, tag: None)
+    patch.setattr(Watermark, "move_some", lambda self, names: None)
 
 
 @planted("silence")

@@ -74,7 +74,7 @@ def a_sink_that_is_not_told_whose_ids_come(patch: pytest.MonkeyPatch) -> None:
 
 @planted("followers")
 def readers_that_are_left_behind(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.evaluator.following, "left_behind", lambda engine, names, begun: {})
+    patch.setattr(hosting.evaluator.following, "left_behind", lambda engine, names, *begun: {})
 
 
 @planted("followers")

@@ -65,6 +65,8 @@ class Watermark:
         self.is_sorted = True  # the members are in the order of their queries, as in a process that begins now
         self.keyed: dict[Callable[[Any], Any], dict[Any, dict[EventClock, None]]] = {}
         self.alarm: Timer | None = None
+        self.only: Container[str] | None = None
+        """The queries alone for which partitions fall silent now; None for all."""
         self.over: dict[str, Exception | None] = {}
         self.ahead: tuple[str, str, int, float] | None = None
         """An event far ahead of the computer's clock: source, partition, position and time."""
@@ -212,11 +214,12 @@ class Watermark:
         self.set_alarm()
 
     def move_some(self, names: Container[str]) -> None:
-        """Move the queries *names* there ahead of the others, which an alarm that is due will move."""
+        """Move the queries *names* there ahead of the others."""
         time = self._allowed()
         for clock in self.clocks():
             if clock.standing.name in names:
                 clock.move(time)
+        self.set_alarm()
 
     def _allowed(self) -> float:
         if self.is_over:
@@ -284,7 +287,7 @@ class Watermark:
     def fire(self, node: Any, tag: Any) -> None:
         """The timer is due: a partition may have become idle."""
         self.alarm = None
-        self.move()
+        self.move() if self.only is None else self.move_some(self.only)
 
     def wake(self, time: float, partitions: Collection[tuple[str, str]] | None = None) -> None:
         """Count silence from *time* on: the engine has stood still, or has not listened to these *partitions*.
@@ -298,6 +301,10 @@ class Watermark:
         self.set_alarm()
 
     # -- who shares it
+
+    def is_of(self, names: Container[str]) -> bool:
+        """Whether one of the queries *names* goes by it."""
+        return any(clock.standing.name in names for clock in self.members)
 
     def clocks(self) -> list[EventClock]:
         """Return the members, the oldest query first, whichever has joined sooner."""
