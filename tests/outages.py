@@ -31,6 +31,7 @@ AGAIN = ("", "", "killed at once", "killed", "killed behind steps", "stopped")
 """How the process ends that has just been started."""
 BETWEEN_S = (1.7321, 4.2426, 30.1357)
 """The same, at no time at which anything is due."""
+STEP_S = 0.3
 DELAYS_S = (0.0, 1.5, 20.0, 0.0, 3.5)
 CHANGES = ("mended", "mended", "replaced", "as it was")
 CALLS = ("", "", "restart", "dispose")
@@ -215,6 +216,18 @@ class Silent(Pending):
     """The same, with partitions that are idle after a while: when, also a pause of the host has a say in."""
 
     idle_s = 3.0
+
+
+class Leaps(Outages):
+    """One app that is not looked after for a while: then the clock goes on at once, or *in steps*."""
+
+    def pass_over(self, acts: random.Random, ends: random.Random, how: str) -> None:
+        until = self.now + acts.choice(BETWEEN_S)
+        while how == "in steps" and self.now + STEP_S < until:
+            self.now += STEP_S
+            self.settle()
+        self.now = until
+        self.settle()
 
 
 def call(evaluator: QueryEvaluator, method: str, name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lanes import NIGHT, every_of
-from outages import ENDS, Outages, Pending, Silent, played
+from outages import ENDS, Leaps, Outages, Pending, Silent, played
 
 HOW = (*ENDS, "mixed")
 SEEDS = range(60)
@@ -51,6 +51,12 @@ def test_what_is_due_comes_before_an_end_and_meets_mended_functions(seed: int, c
 def test_silence_comes_before_an_end_and_counts_to_where_the_clock_stands(seed: int) -> None:
     """A partition that is idle by then holds nobody back; for what is edited ahead of what is due it is not yet."""
     check_pending(seed, True, Silent)
+
+
+@pytest.mark.parametrize("seed, clocked", every_of(29, product(SEEDS, [False, True]), nightly=3))
+def test_a_leap_of_the_clock_is_as_many_small_steps(seed: int, clocked: bool) -> None:
+    """All that is due on the way comes at its own time, with what follows from it, before the next."""
+    assert played(seed, clocked, "", Leaps) == played(seed, clocked, "in steps", Leaps)
 
 
 @pytest.mark.parametrize("clocked", [pytest.param(each, marks=NIGHT) for each in (False, True)])
