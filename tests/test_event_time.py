@@ -691,6 +691,21 @@ def test_what_a_clock_waits_for_has_what_was_due_before_an_end(act: str) -> None
         assert evaluator.query("q").emitted == 1
 
 
+def test_a_clock_over_what_has_no_partition_yet_stays_where_it_is() -> None:
+    """Though all else that it is over had ended when it began: nothing says that what comes is late."""
+    engine = QueryEngine()
+    engine.declare("n", ["0"])
+    engine.declare("m", [])
+    engine.awaited = {"m"}
+    engine.take(engine.creation("q", rx.source("n").map(lambda value: value), time=0.0))
+    engine.take(Events("n", "0", 0, [1.0], 0.0, ended=True))
+    clock = event_time(float, lateness_s=0.0)
+    engine.take(engine.creation("w", rx.source("q").merge(rx.source("m")), time=1.0, clock=clock))
+    engine.move_clocks("m")
+    standing = engine.standing["w"]
+    assert standing.clock is not None and standing.clock.clock == float("-inf")
+
+
 def test_a_clock_waits_for_no_query_that_had_ended_when_it_began() -> None:
     """It had waited for it as for a partition that is silent; one that begins anew is waited for no sooner."""
     values, windows = (

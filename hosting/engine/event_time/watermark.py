@@ -225,8 +225,8 @@ class Watermark:
         if self.is_over:
             return INFINITE
         time = self.lowest()
-        if time == INFINITE and self.marks:  # all are silent: then nobody holds anybody back
-            time = max(mark.high for mark in self.marks.values()) - self.spec.lateness_s
+        if time == INFINITE:  # all are silent: then nobody holds anybody back
+            time = self.highest - self.spec.lateness_s
         return max(time, self.time)
 
     @property
@@ -258,17 +258,12 @@ class Watermark:
         """Have a timer set for when the next partition that holds the others back counts as idle."""
         if (self.alarm is not None and self.alarm[2] is not None) or not self.is_needed:
             return
-        due = self.idle_from()
-        if due < INFINITE:
-            self.alarm = [due, self.engine.order(), self, None, None]
-            self.engine.timers.push(self.alarm)
-
-    def idle_from(self) -> float:
-        """Return when the next partition that holds the others back counts as idle; infinite if none does."""
         now, idle_s = self._now(), self.spec.idle_s
         waiting = [mark for mark in self.marks.values() if not mark.ended]
         behind = [mark.seen for mark in waiting if mark.high < self.highest and now < mark.seen + idle_s]
-        return min(behind) + idle_s if behind and not self.is_over else INFINITE
+        if behind and not self.is_over:
+            self.alarm = [min(behind) + idle_s, self.engine.order(), self, None, None]
+            self.engine.timers.push(self.alarm)
 
     def _now(self) -> float:
         """Return to where silence counts."""
