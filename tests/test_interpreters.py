@@ -26,6 +26,7 @@ from hosting.cli.command import main
 
 ROOT = Path(__file__).parent.parent
 PROCESS = Path(__file__).parent / "interpreter_process.py"
+TREES = Path(__file__).parent / "trees_process.py"
 HERE = ".".join(map(str, sys.version_info[:2]))
 
 
@@ -66,6 +67,12 @@ class App:
     def python(self, version: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [interpreters()[version], *arguments]
         return subprocess.run(command, env=self.env, capture_output=True, text=True, check=False, timeout=120)
+
+    def told(self, version: str, *arguments: str) -> Any:
+        """Return what a run prints, which is to end well."""
+        ran = self.python(version, *arguments)
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
 
     def run(self, version: str, count: int, end: str = "stop", *more: str) -> dict[str, Any]:
         ran = self.python(version, str(PROCESS), str(self.store), str(count), end, *more)
@@ -391,27 +398,13 @@ def test_a_query_that_was_not_mended_stays_failed_under_another_python(app: App,
         shutil.rmtree(app.store)
 
 
-TREES = """
-import json, sys
-from hosting.engine.code_text import INLINED, _described, _nodes_in
-from reliable_rx.functions.code_digest import joined
-found = {}
-for path in sys.argv[1:]:
-    for (name, _), nodes in _nodes_in(open(path).read(), path).items():
-        trees = {None if each is None else joined(_described(each)) for each in nodes}
-        if not name.endswith(">") or name.endswith("<lambda>"):
-            found.setdefault(f"{path} {INLINED.sub('', name)}", set()).update(trees)
-print(json.dumps({name: sorted(trees) for name, trees in found.items() if None not in trees}))
-"""
-
-
 @left_to_commits
 def test_every_python_writes_the_text_of_a_function_alike(app: App) -> None:
     """The functions of the tests and of the library itself: what each tells of them is the same."""
     files = [
         str(each) for folder in ("tests", "hosting", "reliable_rx") for each in sorted((ROOT / folder).glob("*.py"))
     ]
-    trees = [json.loads(app.python(each, "-c", TREES, *files).stdout) for each in (HERE, *others())]
+    trees = [app.told(each, str(TREES), *files) for each in (HERE, *others())]
     for there in trees[1:]:
         assert len(there) > 0.98 * len(trees[0])
         assert {name: trees[0][name] for name in there if name in trees[0]} == {

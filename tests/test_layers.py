@@ -8,11 +8,14 @@ not use.
 from __future__ import annotations
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -292,3 +295,34 @@ def test_importing_a_package_does_not_drag_in_what_it_may_never_need() -> None:
     text = IMPORTING.format(never_needed=NEVER_NEEDED)
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.split("\n") == [*NEVER_NEEDED, ""]
+
+
+OWN_IMPORT = re.compile(rf"^\s*from ((?:{'|'.join(FLOORS)})[\w.]*) import (.+?)\s*(?:#.*)?$", re.MULTILINE)
+
+
+def strings(path: Path) -> Iterator[tuple[str, str]]:
+    """Give the strings that a file of the tests holds, each with its place."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
+
+
+def is_there(module: str, name: str) -> bool:
+    try:
+        return hasattr(importlib.import_module(module), name) or find_spec(f"{module}.{name}") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def test_what_the_strings_of_the_tests_import_is_there() -> None:
+    """The code that tests hand to other processes: no type check reads it, and some of it runs in a slow lane only."""
+    named = [
+        (place, module, name.split(" as ")[0].strip(" ()"))
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if path != Path(__file__)
+        for place, text in strings(path)
+        for module, names in OWN_IMPORT.findall(text)
+        for name in names.split(",")
+    ]
+    assert len(named) > 50
+    assert [each for each in named if each[2].isidentifier() and not is_there(*each[1:])] == []
