@@ -152,6 +152,32 @@ def test_who_reads_two_follows_when_the_second_one_is_there() -> None:
         assert [value for _, value in emitted(evaluator, "both")][-2:] == [2, 2]
 
 
+def test_who_reads_one_that_stays_as_it_ended_stays_too() -> None:
+    """Only the app has the clock of "timed": a command leaves it to the app, with all who read it and have one end."""
+    store, values = MemoryStore(), [2]
+    reads = {"timed": rx.source("q"), "both": rx.merge(rx.source("q"), rx.source("timed")), "last": rx.source("both")}
+
+    def app() -> QueryEvaluator:
+        evaluator = hosted(store, values)
+        for name, query in reads.items():
+            evaluator.create(name, query, clock=rx.event_time(float) if name == "timed" else None)
+        return evaluator
+
+    with app() as evaluator:
+        drain(evaluator)
+    with QueryEvaluator(store := store.reopen(), background=False) as evaluator:
+        evaluator.source("n", ListSource(values, follow=True))
+        evaluator.start()
+        evaluator.restart("q")
+        assert [evaluator.query(name).status for name in ("q", *reads)] == ["running", *["failed"] * 3]
+    store = store.reopen()
+    with app() as evaluator:
+        values += [3]
+        drain(evaluator)
+        assert [evaluator.query(name).status for name in ("q", *reads)] == ["running"] * 4
+        assert emitted(evaluator, "both") == emitted(evaluator, "last") == [(0, "failed"), (1, 3)]
+
+
 @pytest.mark.parametrize("act", ["restart", "dispose"])
 def test_who_reads_what_a_query_sets_aside_follows_it(act: str) -> None:
     """A stream of dead letters is there again with its query, and loses nothing."""

@@ -47,6 +47,8 @@ class Following:
     ) -> None:
         self._engine, self._turns, self._late = engine, turns, late
         self._declared, self._let_come = declared, let_come
+        self._stay: set[str] = set()
+        """Who cannot be run again with what has just begun."""
 
     def follow(self, *, starting: bool = False) -> None:
         """Run those again that have failed with the end of a query which has begun anew since: theirs was no fault.
@@ -58,13 +60,16 @@ class Following:
             if starting and left_behind(engine, engine.standing, begun):
                 self._let_come()  # who begins now has not been there then
             engine.begun = {}
+            self._stay.clear()
             for name in in_reading_order(engine, handed_on(engine, engine.standing)):
-                if origin := left_behind(engine, [name], begun, engine.begun).get(name):
+                origin = left_behind(engine, [name], begun, engine.begun).get(name)
+                if origin and name not in self._stay:
                     self._run_again(name, origin, begun)
             begun = engine.begun
 
     def run_first(self, turn: Create, *, starting: bool = False) -> None:
         """Run those again first that the query of *turn* reads, and that `follow` would: it is told of no old end."""
+        self._stay.clear()
         if begun := self._begun(starting=starting):
             self._run_before(turn, begun)
 
@@ -110,20 +115,25 @@ class Following:
                 waiting += engine.readers.reads(name)
         return found
 
-    def _run_before(self, turn: Create, begun: Mapping[str, Any]) -> None:
-        engine = self._engine
-        for name in in_reading_order(engine, self._failed_before(turn)):
-            if origin := left_behind(engine, [name], begun, engine.begun).get(name):
+    def _run_before(self, turn: Create, begun: Mapping[str, Any]) -> str | None:
+        """Run those again first that the query of *turn* reads; return one that stays as it ended, if any does."""
+        engine, failed = self._engine, self._failed_before(turn)
+        for name in in_reading_order(engine, failed):
+            origin = left_behind(engine, [name], begun, engine.begun).get(name)
+            if origin and name not in self._stay:
                 self._run_again(name, origin, begun)
+        return next(iter(left_behind(engine, failed, begun, engine.begun)), None)
 
     def _run_again(self, name: str, origin: str, begun: Mapping[str, Any]) -> None:
         try:
             turn = self.creation_of(name)
-            self._run_before(turn, begun)
+            if stays := self._run_before(turn, begun):  # which would tell it of its old end
+                raise QueryRefused(f"{name!r} reads {stays!r}, which does, too", path="/")
             with afresh_told(self._engine.reports, name, f"runs again with {origin!r}"):
                 self._late.take_create(turn)
         except QueryRefused as error:  # it reads one that is not there, or only its app has its clock
             self._engine.has_refused = True
+            self._stay.add(name)
             LOG.warning("query %r stays as it ended, though %r runs again: %s", name, origin, error.message)
 
 
