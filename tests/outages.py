@@ -8,15 +8,18 @@ then what came due, then what is new.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Any
 from unittest import mock
 
-from random_apps import IDLE_S, NAMES, Declared, app
+from random_apps import IDLE_S, NAMES, Declared, app, num
 from random_runs import EVENTS, LIMITS, Run
 
+import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
+from hosting.engine.engine import QueryEngine
 from hosting.engine.event_time.validation import selects
 from hosting.evaluator.creating import edits_first
 from hosting.evaluator.following import left_behind
@@ -34,6 +37,24 @@ BETWEEN_S = (1.7321, 4.2426, 30.1357)
 STEP_S = 0.3
 DELAYS_S = (0.0, 1.5, 20.0, 0.0, 3.5)
 CHANGES = ("mended", "mended", "replaced", "as it was")
+TICK_S = 0.77
+TIMES_S = (4.0, 1.3, 11.0, 2.6, 25.0)
+TIMED: list[Callable[[float], Any]] = [
+    lambda time_s: ops.distinct(num, ttl_s=time_s),
+    ops.take_with_time,
+    ops.skip_with_time,
+    ops.buffer_with_inactivity,
+    lambda time_s: (
+        lambda source: source.pipe(
+            ops.group_by(lambda v: num(v) % 3, ttl_s=time_s), ops.flat_map(lambda group: group.pipe(ops.count()))
+        )
+    ),
+    ops.buffer_with_time,
+    ops.debounce,
+    ops.throttle_first,
+    ops.skip_last_with_time,
+]
+"""By time, operators that an edit gives another one."""
 CALLS = ("", "", "restart", "dispose")
 """What a command does on the stopped store, and what the app does as soon as it has started."""
 
@@ -43,7 +64,8 @@ class Outages(Run):
 
     is_alike, idle_s = True, IDLE_S
 
-    def __init__(self, seed: int, *, clocked: bool) -> None:
+    def __init__(self, seed: int, *, clocked: bool, of: Callable[..., dict[str, Declared]] = app) -> None:
+        self.app = of
         self.changes: dict[str, tuple[int, bool]] = dict.fromkeys(NAMES, (0, False))
         """By query, how often it was mended, and whether it is another one."""
         super().__init__(seed, clocked=clocked)
@@ -51,9 +73,8 @@ class Outages(Run):
 
     def declared(self, name: str) -> Declared:
         mended, is_other = self.changes[name]
-        query, policy, clock = app(self.seed, clocked=self.clocked, edited=is_other, mended=mended, idle_s=self.idle_s)[
-            name
-        ]
+        queries = self.app(self.seed, clocked=self.clocked, edited=is_other, mended=mended, idle_s=self.idle_s)
+        query, policy, clock = queries[name]
         delay_s = DELAYS_S[(self.seed + NAMES.index(name)) % len(DELAYS_S)]
         waiting = [ops.delay(delay_s)] * (delay_s > 0.0)
         return Declared(query.pipe(*waiting, ops.map(lambda value: (mended, value))), policy, clock)
@@ -61,6 +82,10 @@ class Outages(Run):
     def create(self, evaluator: QueryEvaluator, name: str) -> None:
         query, policy, clock = self.declared(name)
         evaluator.create(name, query, policy=policy, clock=clock, limits=LIMITS)
+
+    def settle(self) -> None:
+        super().settle()
+        check_alarms(self.evaluator.engine)
 
     def play(self, how: str) -> None:
         draw, acts, ends = random.Random(self.seed * 7 + 1), random.Random(self.seed + 1), random.Random(self.seed)
@@ -218,6 +243,30 @@ class Silent(Pending):
     idle_s = 3.0
 
 
+class Timed(Outages):
+    """One app of which times are edited, too."""
+
+    def declared(self, name: str) -> Declared:
+        query, policy, clock = super().declared(name)
+        time_s, timed = (
+            TIMES_S[self.changes[name][0] % len(TIMES_S)],
+            TIMED[(self.seed + NAMES.index(name)) % len(TIMED)],
+        )
+        at_s = ops.map(lambda told: (num(told.value), told.timestamp.timestamp()))
+        return Declared(
+            query.pipe(ops.map(lambda value: num(value) % 5), timed(time_s), ops.timestamp(), at_s), policy, clock
+        )
+
+
+class Beside(Timed):
+    """The same, with a query beside it that ticks: something is due whatever happens."""
+
+    def create(self, evaluator: QueryEvaluator, name: str) -> None:
+        if name == NAMES[0]:
+            evaluator.create("beside", rx.interval(TICK_S))
+        super().create(evaluator, name)
+
+
 class Leaps(Outages):
     """One app that is not looked after for a while: then the clock goes on at once, or *in steps*."""
 
@@ -230,15 +279,25 @@ class Leaps(Outages):
         self.settle()
 
 
+def check_alarms(engine: QueryEngine) -> None:
+    """Check that each clock will look again where silence may let it go on."""
+    for mark in engine.watermarks.by_name.values():
+        waiting = [each for each in mark.marks.values() if not each.ended and each.high < mark.highest]
+        if any(engine.clock < each.seen + mark.spec.idle_s for each in waiting) and not mark.is_over:
+            assert mark.alarm is not None and mark.alarm[2] is not None, (mark.sources, mark.marks)
+
+
 def call(evaluator: QueryEvaluator, method: str, name: str) -> None:
     """Restart *name* unless what it reads is not there, or dispose of it."""
     with suppress(QueryRefused):
         getattr(evaluator, method)(name)
 
 
-def played(seed: int, clocked: bool, how: str, kind: type[Outages] = Outages) -> tuple[dict[str, Any], bool]:
+def played(
+    seed: int, clocked: bool, how: str, kind: type[Outages] = Outages, of: Callable[..., dict[str, Declared]] = app
+) -> tuple[dict[str, Any], bool]:
     """Return what the streams of an app hold in the end, and whether that can be compared."""
-    run = kind(seed, clocked=clocked)
+    run = kind(seed, clocked=clocked, of=of)
     run.play(how)
     found = run.found()
     run.evaluator.close()

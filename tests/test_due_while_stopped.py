@@ -453,7 +453,7 @@ TIMES: dict[str, Callable[[bool], Any]] = {
 
 
 @pytest.mark.parametrize("operator", TIMES)
-def test_an_edited_time_counts_from_where_the_clock_stood(operator: str) -> None:
+def test_an_edited_time_counts_from_before_what_came_due(operator: str) -> None:
     """What came due within it comes within it: the outage is not counted against what had waited before."""
     found = []
     for started_s in (STOPPED_S, 40.0):

@@ -257,7 +257,8 @@ def test_a_start_that_was_killed_between_has_readers_told_of_no_old_end(monkeypa
     evaluator.close()
 
 
-def test_the_report_names_readers_that_stay_completed() -> None:
+@pytest.mark.parametrize("disposed", [False, True])
+def test_the_report_names_readers_that_stay_completed(disposed: bool) -> None:
     """They had heard a completion, of the query or of a stream beside it, and that was no failure."""
     store, n = MemoryStore(), rx.source("n")
     readers = {
@@ -277,7 +278,10 @@ def test_the_report_names_readers_that_stay_completed() -> None:
             pass
         return evaluator
 
-    end(opened(n.take(2)), cleanly=True)
+    evaluator = opened(n.take(2))
+    if disposed:
+        evaluator.dispose("q")
+    end(evaluator, cleanly=True)
     evaluator = opened(n.take(3))
     report = evaluator.statistics().reports["q"]
     assert "what had completed and reads it stays so: 'first', 'letters' (run it again" in report

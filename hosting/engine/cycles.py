@@ -70,6 +70,16 @@ class Readers:
             waiting += new
         return found
 
+    def with_read(self, name: str) -> set[str]:
+        """Return the query *name* with those that it reads, directly or not."""
+        found, waiting = set[str](), [name]
+        while waiting:
+            at = waiting.pop()
+            if at not in found and (there := self.standing.get(at)) is not None:
+                found.add(at)
+                waiting += map(query_of, {*self.reads(at), *waited_for(there)})
+        return found
+
     def declare(self, name: str, sources: frozenset[str]) -> None:
         """Note a query that will be created later. *Raises* `QueryRefused` for one that would read itself."""
         refuse_cycle(name, sources, self.reads)

@@ -6,6 +6,7 @@ The parts whose path and type did not change keep their state, and a report says
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.format.codec import decode_data, digest, encode
@@ -192,7 +193,7 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     loader.remember(before)
     with going_over(modules_of(engine, after.plan)):
         state, lost = through_bytes(engine, before, loader)
-    loader.lenient, loader.refitting.adopting = bool(lost), engine.as_it_stood
+    loader.lenient, loader.refitting.adopting = bool(lost), partial(engine.before_due, after.name)
     if state is None:
         paths = [node.path for node in before.plan.nodes if node.slot >= 0]
         loader.report.dropped += paths
@@ -314,12 +315,24 @@ def begun_afresh(engine: QueryEngine, before: Standing | Suspended, after: Stand
         queries = ended_queries(engine, after.plan.sources)
         way = f"run it again in one call with {', '.join(map(repr, queries))}" if queries else READ_ANEW
         note += f"; it completes at once, since what it reads has ended: {way}"
-    if stay := completed_with(engine, before.name):
-        names = ", ".join(map(repr, stay[:NAMED_MAX]))
-        note += f"; what had completed and reads it stays so: {names} (run it again to have what comes)"
+    note += who_stays(engine, before.name)
     if isinstance(before, Standing) and (differs := note_of(engine, before, after)):
         note += f"; {differs}"
     return Report(fresh=[node.path for node in after.plan.slots], note=note)
+
+
+def begun_behind_its_end(engine: QueryEngine, after: Standing) -> None:
+    """Report who stays as it ended though *after* is there again, under a name of which there is no report."""
+    if after.name not in engine.reports and (stay := who_stays(engine, after.name)):
+        note = f"one of its name was there before: its ids go on at {after.emitted:,}{stay}"
+        engine.reports[after.name] = Report(fresh=[node.path for node in after.plan.slots], note=note)
+
+
+def who_stays(engine: QueryEngine, name: str) -> str:
+    """Say who has completed and reads the query *name*, as part of a note."""
+    stay = completed_with(engine, name)
+    names = ", ".join(map(repr, stay[:NAMED_MAX]))
+    return f"; what had completed and reads it stays so: {names} (run it again to have what comes)" if stay else ""
 
 
 def completed_with(engine: QueryEngine, name: str) -> list[str]:

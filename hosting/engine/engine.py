@@ -17,7 +17,7 @@ from hosting.engine.copies import key_of
 from hosting.engine.cycles import Readers
 from hosting.engine.dispatch import Cascade, Delivery
 from hosting.engine.disposed_ids import Retired
-from hosting.engine.editing import begun_afresh, edit, is_alike
+from hosting.engine.editing import begun_afresh, begun_behind_its_end, edit, is_alike
 from hosting.engine.event_time.runtime import EventClock
 from hosting.engine.event_time.validation import check_clock, joined_by, leave_unread, sources_of
 from hosting.engine.event_time.watermarks import Watermarks
@@ -286,8 +286,7 @@ class QueryEngine(Delivery, TimeMoves):
             standing.emitted = self.retired.pop(turn.name)
             if standing.emitted:
                 self.begun[turn.name] = None
-                for stream in (turn.name, *(turn.name + ending for ending in ENDINGS)):
-                    self.watermarks.begun(stream)
+                begun_behind_its_end(self, standing)
             self.standing[turn.name] = standing
             self.touch(standing)
             standing.clock.start() if standing.clock is not None else standing.start()

@@ -29,6 +29,7 @@ from reliable_rx.runtime.instance import Instance, Timer
 from reliable_rx.runtime.stage_context import finish_node
 
 if TYPE_CHECKING:
+    from hosting.engine.cycles import Readers
     from hosting.engine.engine import QueryEngine
     from hosting.engine.event_time.watermarks import Watermarks
 
@@ -54,6 +55,7 @@ class TimeMoves(Clock):
         cascade: deque[Cascade]
         event: tuple[str, str, int, object] | None
         over: list[str]
+        readers: Readers
         watermarks: Watermarks
 
         def settle(self) -> None: ...
@@ -97,13 +99,22 @@ class TimeMoves(Clock):
             self.clock, self.heard_until = stood, None
 
     @contextmanager
-    def as_it_stood(self) -> Iterator[None]:
-        """Have what is done within happen where the clock stands, though it is part of what is done ahead."""
-        now, self.clock = self.clock, self.clock if self.heard_until is None else self.heard_until
+    def before_due(self, name: str) -> Iterator[None]:
+        """Have what is done ahead happen just before what is due first of the query *name* and of what it reads."""
+        now, stood = self.clock, self.heard_until
+        if stood is not None:
+            due = self._first_due(self.readers.with_read(name))
+            self.clock = min(now, max(stood, math.nextafter(due, -math.inf)))
         try:
             yield
         finally:
             self.clock = now
+
+    def _first_due(self, names: Container[str]) -> float:
+        """Return when anything is due first in the queries *names*, or for their clocks; infinite if nothing is."""
+        alarms = [each.alarm[0] for each in self.watermarks.by_name.values() if each.alarm and each.is_of(names)]
+        timers = [each for each in self.timers.heap if isinstance(each[2], Instance)]
+        return min([*alarms, *(each[0] for each in timers if top_of(each[2]).key in names)], default=math.inf)
 
     def _fire_of(self, names: Container[str], time: float) -> None:
         """Fire what is due before *time* in the queries *names* alone, each at its own time; the clock stays.
@@ -115,16 +126,17 @@ class TimeMoves(Clock):
         due = {id(each): each for each in own if each[0] < time}
         marks = [each for each in self.watermarks.by_name.values() if each.is_of(names)]
         alarms = [each.alarm for each in marks]
-        timers.restore([*due.values()])
-        for mark in marks:
-            mark.only, mark.alarm = names, None
-            mark.set_alarm()
+        for mark in marks:  # an alarm of its own, due when that of all is
+            mark.only, mark.alarm = names, None if mark.alarm is None else [*mark.alarm]
+        timers.restore([*due.values(), *(each.alarm for each in marks if each.alarm is not None)])
         self.fire_due(time, inclusive=False)
         self.clock = stood
         for mark, alarm in zip(marks, alarms, strict=True):
             mark.silence()
             mark.only, mark.alarm = None, alarm
         timers.restore([*(each for each in whole if id(each) not in due), *timers.heap])
+        for mark in marks:  # what has come may be what others are behind of now
+            mark.set_alarm()
 
     def _follow_up(self) -> None:
         """Do what follows from what was done, ahead of what comes next."""

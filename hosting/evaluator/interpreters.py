@@ -187,7 +187,8 @@ class Interpreters:
     def created(self, turn: Create) -> None:
         """Take *turn*; run a query again that had failed before it was suspended and is mended; close its incident."""
         if turn.name not in self._engine.standing and turn.name not in self._engine.suspended:
-            self._late.take_create(turn)  # thousands may come at once
+            with afresh_told(self._engine.reports, turn.name, "begins again"):
+                self._late.take_create(turn)  # thousands may come at once
             return
         with afresh_told(self._engine.reports, turn.name, "was edited"):
             self._take_created(turn)

@@ -20,14 +20,15 @@ import test_left_streams
 import test_outages
 import test_partitions_behind_the_end
 import test_random_apps
+import test_restarting
 import test_revived
 import test_source_numbering
+import test_waiting_clocks
 from planted_checks import Plants
 
 from hosting import QueryEvaluator
 from hosting.engine.dispatch import Delivery
 from hosting.engine.event_time.watermark import Watermark
-from hosting.engine.event_time.watermarks import Watermarks
 from hosting.engine.time_moves import TimeMoves
 from hosting.evaluator.following import Following
 from hosting.evaluator.late_readers import LateReaders
@@ -83,16 +84,37 @@ def grown(place: Place) -> None:
 def outages(place: Place) -> None:
     """Apps that stand still for a while, and are edited."""
     test_outages.whole.cache_clear()
-    for seed, clocked in test_outages.KEPT:
-        test_outages.test_what_is_due_comes_before_an_end_and_meets_mended_functions(seed, clocked)
-    for seed, clocked, how in test_outages.KEPT_AT_STARTS:
-        test_outages.test_a_start_makes_edits_then_lets_come_what_is_due_then_begins_what_is_new(seed, clocked, how)
+    for seed, clocked, of in test_outages.KEPT:
+        test_outages.test_what_is_due_comes_before_an_end_and_meets_mended_functions(seed, clocked, of)
+    for row in test_outages.KEPT_AT_STARTS:
+        test_outages.test_a_start_makes_edits_then_lets_come_what_is_due_then_begins_what_is_new(*row)
 
 
 def silence(place: Place) -> None:
     """Partitions that fall silent around an edit or an end."""
-    for seed in test_outages.SILENT:
-        test_outages.test_silence_comes_before_an_end_and_counts_to_where_the_clock_stands(seed)
+    for seed, of in test_outages.SILENT:
+        test_outages.test_silence_comes_before_an_end_and_counts_to_where_the_clock_stands(seed, of)
+
+
+def beside(place: Place) -> None:
+    """Edited times of an app beside which something is due."""
+    for row in test_outages.KEPT_BESIDE:
+        test_outages.test_what_is_due_beside_an_app_changes_nothing(*row)
+
+
+def looked_at(place: Place) -> None:
+    """An end before which something comes that puts a clock ahead of a silent source."""
+    test_waiting_clocks.test_what_comes_before_an_end_has_others_looked_at_that_are_silent(QueryEvaluator.dispose, True)
+
+
+def unheard(place: Place) -> None:
+    """A query that begins anew, and one that went on without it."""
+    test_waiting_clocks.test_nobody_waits_for_what_he_has_been_told_the_end_of("", "a restart", True)
+
+
+def half_alive(place: Place) -> None:
+    """A command that runs one again which others read beside one that it cannot."""
+    test_restarting.test_who_reads_one_that_stays_as_it_ended_stays_too()
 
 
 def commands(place: Place) -> None:
@@ -121,6 +143,10 @@ CHECKS = {
     "outages": outages,
     "revived": revived,
     "silence": silence,
+    "beside": beside,
+    "looked at": looked_at,
+    "unheard": unheard,
+    "half alive": half_alive,
     "commands": commands,
     "wrong clocks": wrong_clocks,
     "kept clocks": kept_clocks,
@@ -152,11 +178,6 @@ def a_query_that_begins_ahead_of_what_is_due(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QueryEvaluator, "_let_come", lambda self: None)
 
 
-@planted("outages")
-def a_query_that_is_taken_for_ended_though_it_runs_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Watermarks, "begun", lambda self, stream: None)
-
-
 @planted("silence")
 def alarms_that_an_end_forgets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Watermark, "move_some", lambda self, names: None)
@@ -179,7 +200,41 @@ def a_wrong_clock_that_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @planted("kept clocks")
 def one_that_begins_anew_and_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Watermark, "begin", lambda self, stream: self.over.pop(stream, None))
+    patch.setattr(Watermark, "listen", lambda self, source: None)
+
+
+@planted("unheard")
+def one_that_is_waited_for_though_it_is_not_heard(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Watermark, "is_heard", lambda self, source: True)
+
+
+@planted("looked at")
+def a_silence_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
+    fire = TimeMoves._fire_of
+
+    def fire_and_forget(self: TimeMoves, names: Any, time: float) -> None:
+        alarms = [(mark, mark.alarm) for mark in self.watermarks.by_name.values()]
+        fire(self, names, time)
+        for mark, alarm in alarms:
+            mark.silence()
+            mark.alarm = alarm
+
+    patch.setattr(TimeMoves, "_fire_of", fire_and_forget)
+
+
+@planted("beside")
+def edited_times_that_count_from_the_last_turn(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TimeMoves, "_first_due", lambda self, names: -math.inf)
+
+
+@planted("half alive")
+def a_reader_of_two_that_one_runs_again(patch: pytest.MonkeyPatch) -> None:
+    before = Following._run_before
+
+    def run_before(self: Following, turn: Any, begun: Any) -> None:
+        before(self, turn, begun)
+
+    patch.setattr(Following, "_run_before", run_before)
 
 
 @planted("revived")

@@ -89,21 +89,28 @@ class Watermark:
 
     # -- what happens to it
 
+    def is_heard(self, source: str) -> bool:
+        """Whether a query takes what comes of *source*: none does that has been told of its end."""
+        return any(source not in clock.ended for clock in self.members)
+
     def appear(self, source: str, partitions: Iterable[str]) -> None:
         """*source* has these *partitions*, too: for a query that joins from now on it has not ended."""
-        self.over.pop(source, None)
-        for partition in sorted(partitions):
-            self.mark(source, partition)
+        if self.is_heard(source):
+            self.over.pop(source, None)
+            for partition in sorted(partitions):
+                self.mark(source, partition)
 
-    def begin(self, stream: str) -> None:
-        """*stream*, of which all had come, begins anew: it is silent from now on, as one that has given nothing."""
-        self.over.pop(stream, None)
-        mark = self.mark(stream, "0")
-        mark.seen, mark.ended = self.engine.clock, False
-        self.set_alarm()
+    def listen(self, source: str) -> None:
+        """Wait for *source*: it is silent from now on, as one that has given nothing."""
+        self.over.pop(source, None)
+        for partition in sorted(self.engine.partitions_of(source)):
+            mark = self.mark(source, partition)
+            mark.seen, mark.ended = self.engine.clock, False
 
     def arrive(self, source: str, partition: str, first: int, values: Sequence[Any]) -> None:
         """Take events of one partition; what a user function cannot read is told to the queries it concerns."""
+        if not self.is_heard(source):
+            return
         try:
             stamps = self.stamps(source, values)
             routed = [places_by_key(mapper, table, values) for mapper, table in self.keyed.items()]
@@ -210,7 +217,7 @@ class Watermark:
         if time < INFINITE:
             self.time = time
         for clock in self.clocks():
-            clock.move(time)
+            clock.move(INFINITE if clock.is_over else time)
         self.set_alarm()
 
     def move_some(self, names: Container[str]) -> None:
@@ -218,7 +225,7 @@ class Watermark:
         time = self._allowed()
         for clock in self.clocks():
             if clock.standing.name in names:
-                clock.move(time)
+                clock.move(INFINITE if clock.is_over else time)
         self.set_alarm()
 
     def _allowed(self) -> float:

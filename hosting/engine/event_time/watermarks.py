@@ -56,11 +56,6 @@ class Watermarks:
         for mark in list(marks):
             mark.arrive(*origin, values)
 
-    def begun(self, stream: str) -> None:
-        """*stream* begins anew behind its end: what it gives is waited for again."""
-        for mark in self.by_source.get(stream, ()):
-            mark.begin(stream)
-
     def ends_of(self, sources: frozenset[str]) -> dict[str, Exception | None]:
         """Return which of *sources* have ended, and with what error."""
         ends = {source: self.engine.end_of(source) for source in sorted(sources)}

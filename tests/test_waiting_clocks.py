@@ -1,0 +1,109 @@
+"""What the clock of a query on event time waits for: what that still hears, and partitions until they count as idle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator, event_time
+
+IDLE_S = 20.0
+n, m = rx.source("n"), rx.source("m")
+
+
+class Host:
+    """An evaluator over two lists, with a clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now, self.lists = 1000.0, {"n": list[int](), "m": list[int]()}
+        self.evaluator = QueryEvaluator(MemoryStore(), background=False, clock=lambda: self.now)
+        for name, values in self.lists.items():
+            self.evaluator.source(name, ListSource(values, follow=True))
+
+    def come(self, name: str = "n", *values: int) -> None:
+        self.lists[name] += values
+        while self.evaluator.step():
+            pass
+
+    def until(self, time: float) -> None:
+        """Go on to *time* in steps of half a second."""
+        while self.now < time:
+            self.now = min(time, self.now + 0.5)
+            self.come()
+
+    def values(self, name: str) -> list[Any]:
+        return [each for part in self.evaluator.stream(name).read(0, 999) for each in part.values]
+
+
+@pytest.mark.parametrize("speaks", [False, True])
+@pytest.mark.parametrize("act", ["an edit", "a restart"])
+@pytest.mark.parametrize("aside", ["", ".dead_letters", ".late"])
+def test_nobody_waits_for_what_he_has_been_told_the_end_of(aside: str, act: str, speaks: bool) -> None:
+    """A query that begins anew is not heard by one that went on without it, whether it is silent or speaks."""
+    host = Host()
+
+    def read(value: Any) -> float:
+        return float(getattr(value, "value", value))
+
+    def make(k: int) -> Any:
+        return n.map(lambda v: v + k).take(2)
+
+    clock = event_time(float, lateness_s=0.0, late="side")
+    how: dict[str, Any] = {"policy": "dead_letter", "clock": clock if aside == ".late" else None}
+    host.evaluator.create("q", make(0), **how)
+    host.evaluator.create("r", m.merge(rx.source(f"q{aside}")), clock=event_time(read, lateness_s=0.0, idle_s=1e6))
+    host.come("n", 1, 2, 3, 4)
+    host.come("m", 5)
+    host.evaluator.create("q", make(1), **how) if act == "an edit" else host.evaluator.restart("q")
+    if speaks:
+        host.come("n", 6)
+    host.come("m", 7, 8)
+    assert host.values("r")[-1] == 7
+    host.evaluator.close()
+
+
+def test_who_joins_a_clock_waits_for_what_others_hear_no_more() -> None:
+    """They share one clock; what begins anew is in time for who has come behind its end."""
+    host, clock = Host(), event_time(float, lateness_s=0.0, idle_s=1e6)
+    q, r = n.take(2), m.merge(rx.source("q"))
+    for name, query in {"q": q, "r": r}.items():
+        host.evaluator.create(name, query, clock=None if name == "q" else clock)
+    host.come("n", 1, 2)
+    host.come("m", 3)
+    host.evaluator.restart("q")
+    host.evaluator.create("s", r, clock=clock)
+    host.come("m", 9)
+    assert host.values("s") == [] and len(host.evaluator.engine.watermarks.by_name) == 1
+    host.come("n", 5, 7)
+    host.come("m", 11)
+    assert host.values("s")[:2] == [5, 7]
+    host.evaluator.close()
+
+
+@pytest.mark.parametrize("act", [QueryEvaluator.dispose, QueryEvaluator.restart])
+@pytest.mark.parametrize("is_due", [False, True])
+def test_what_comes_before_an_end_has_others_looked_at_that_are_silent(
+    act: Callable[[QueryEvaluator, str], None], is_due: bool
+) -> None:
+    """A value that is due in what "other" reads puts the clock of "both" ahead of a source, which is idle later."""
+    host = Host()
+    host.evaluator.create("held", n.delay(10.0))
+    host.evaluator.create("both", m.merge(rx.source("held")), clock=event_time(float, lateness_s=0.0, idle_s=IDLE_S))
+    host.evaluator.create("other", rx.source("held").map(str))
+    host.come("n", 5)
+    host.until(1010.2)
+    host.come("m", 5)
+    host.until(1011.0)
+    host.come("n", 9)
+    host.until(1020.8)
+    if is_due:
+        host.now = 1021.2
+    host.until(1021.2)
+    act(host.evaluator, "other")
+    host.until(1100.0)
+    assert host.values("both") == [5, 5]
+    host.evaluator.close()
