@@ -126,7 +126,7 @@ def summary(now: Sample, before: Sample) -> str:
 
 def checkpoint_age(statistics: Statistics) -> str:
     figures = statistics.checkpoint
-    return "no checkpoint yet" if figures is None else f"checkpoint {figures.generation:,}, {span(figures.age_s)} old"
+    return "no checkpoint in this run yet" if figures is None else f"checkpoint {figures.generation:,}, {span(figures.age_s)} old"
 
 
 def companion_summary(figures: CompanionFigures) -> str:
@@ -207,7 +207,7 @@ def incident_lines(incidents: Sequence[Incident]) -> Iterator[str]:
 def checkpoint_lines(statistics: Statistics) -> Iterator[str]:
     figures, recovery = statistics.checkpoint, statistics.recovery
     if figures is None:
-        yield "no checkpoint yet"
+        yield "no checkpoint in this run yet"
     else:
         yield (
             f"checkpoint {figures.generation:,} is {span(figures.age_s)} old: {figures.kind}, "

@@ -64,7 +64,7 @@ def was(evaluator: QueryEvaluator, query: str, readers: Sequence[str], *, yes: b
         raise BadUsage(
             f"{query!r} is suspended, as its code cannot be loaded here; declare it in an app and start that"
         )
-    ends = f", and the states of those that read it: {name_some(readers)}" if readers else ""
+    ends = f", and the states of those that read it: {name_some(readers)} (with what waits in them)" if readers else ""
     check_consent(query, standing.status, "a restart", ends, yes=yes)
     return standing.status if standing.error is None else f"{standing.status} with {described(standing.error)}"
 

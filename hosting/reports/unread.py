@@ -16,8 +16,8 @@ from hosting.reports.incidents import Incidents
 
 UNREAD = "unread"
 MESSAGE = (
-    "nothing reads it any more: all queries that did have failed, and what comes of it makes no difference; mend them "
-    "(an edited query runs again), or stop the run"
+    "nothing reads it any more: all queries that did have ended, and what comes of it makes no difference; mend those "
+    "that have failed (an edited query runs again), or stop the run"
 )
 
 
