@@ -126,7 +126,9 @@ def summary(now: Sample, before: Sample) -> str:
 
 def checkpoint_age(statistics: Statistics) -> str:
     figures = statistics.checkpoint
-    return "no checkpoint in this run yet" if figures is None else f"checkpoint {figures.generation:,}, {span(figures.age_s)} old"
+    if figures is None:
+        return "no checkpoint in this run yet"
+    return f"checkpoint {figures.generation:,}, {span(figures.age_s)} old"
 
 
 def companion_summary(figures: CompanionFigures) -> str:

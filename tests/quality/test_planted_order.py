@@ -200,12 +200,17 @@ def a_wrong_clock_that_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @planted("kept clocks")
 def one_that_begins_anew_and_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Watermark, "listen", lambda self, source: None)
+    patch.setattr(Watermark, "hear", lambda self, sources: None)
 
 
 @planted("unheard")
 def one_that_is_waited_for_though_it_is_not_heard(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Watermark, "is_heard", lambda self, source: True)
+
+
+@planted("outages")
+def a_query_that_waits_for_what_begins_anew_unheard(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Watermark, "is_over_for", lambda self, clock: self.is_over)
 
 
 @planted("looked at")

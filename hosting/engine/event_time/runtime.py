@@ -89,12 +89,6 @@ class EventClock(Clock):
         leaf = self.standing.plan.leaves[0].op if self.standing.keys else None
         return leaf.key_mapper if isinstance(leaf, SourceLeaf) else None
 
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing will come any more of what the query hears."""
-        mark = self.watermark
-        return mark.is_over or (bool(self.ended) and mark.sources <= {*mark.over, *self.ended})
-
     # -- coming and going
 
     def adopt(self, standing: Standing) -> None:
@@ -116,10 +110,7 @@ class EventClock(Clock):
             self.joined_in = self.engine.watermarks.runs
             self.watermark.follow(before)
             self.engine.watermarks.leave(self, before)
-        known = frozenset[str]() if before is None else before.sources
-        for source in sorted(sources - known - self.ended - self.watermark.over.keys()):
-            if not self.watermark.is_heard(source):  # others have been told of the end that it had
-                self.watermark.listen(source)
+        self.watermark.hear(sources - self.ended - (set() if before is None else before.sources))
         self.watermark.add(self)
         self.watermark.set_alarm()
         if before is None:
@@ -132,7 +123,7 @@ class EventClock(Clock):
 
     def start(self) -> None:
         """Begin at once if nothing will come that could move the clock."""
-        if self.is_over:
+        if self.watermark.is_over_for(self):
             self.move(INFINITE)
 
     def begin(self, time: float) -> None:
@@ -246,7 +237,7 @@ class EventClock(Clock):
         """Move to where the watermark is: it has been joined, or taken up again, when it was further."""
         mark = self.watermark
         if self.standing.status == RUNNING:  # one that stands nowhere was made for this query
-            mark.move() if mark.time == -INFINITE else self.move(INFINITE if self.is_over else mark.time)
+            mark.move() if mark.time == -INFINITE else self.move(INFINITE if mark.is_over_for(self) else mark.time)
 
     def play(self, entries: list[Entry], time: float) -> None:
         """Hand over events that are older than *time*."""

@@ -100,12 +100,13 @@ class Watermark:
             for partition in sorted(partitions):
                 self.mark(source, partition)
 
-    def listen(self, source: str) -> None:
-        """Wait for *source*: it is silent from now on, as one that has given nothing."""
-        self.over.pop(source, None)
-        for partition in sorted(self.engine.partitions_of(source)):
-            mark = self.mark(source, partition)
-            mark.seen, mark.ended = self.engine.clock, False
+    def hear(self, sources: Collection[str]) -> None:
+        """Wait for those of *sources* of which all others have been told the end that they had: silent from now on."""
+        for source in sorted(sources):
+            if source not in self.over and not self.is_heard(source):
+                for partition in sorted(self.engine.partitions_of(source)):
+                    mark = self.mark(source, partition)
+                    mark.seen, mark.ended = self.engine.clock, False
 
     def arrive(self, source: str, partition: str, first: int, values: Sequence[Any]) -> None:
         """Take events of one partition; what a user function cannot read is told to the queries it concerns."""
@@ -217,7 +218,7 @@ class Watermark:
         if time < INFINITE:
             self.time = time
         for clock in self.clocks():
-            clock.move(INFINITE if clock.is_over else time)
+            clock.move(INFINITE if clock.ended and self.is_over_for(clock) else time)
         self.set_alarm()
 
     def move_some(self, names: Container[str]) -> None:
@@ -225,7 +226,7 @@ class Watermark:
         time = self._allowed()
         for clock in self.clocks():
             if clock.standing.name in names:
-                clock.move(INFINITE if clock.is_over else time)
+                clock.move(INFINITE if clock.ended and self.is_over_for(clock) else time)
         self.set_alarm()
 
     def _allowed(self) -> float:
@@ -240,6 +241,10 @@ class Watermark:
     def is_over(self) -> bool:
         """Whether no source will give anything any more."""
         return len(self.over) == len(self.sources)
+
+    def is_over_for(self, clock: EventClock) -> bool:
+        """Whether nothing will come any more of what the query of *clock* still hears."""
+        return self.is_over or self.sources <= {*self.over, *clock.ended}
 
     def end_partition(self, source: str, partition: str) -> None:
         self.mark(source, partition).ended = True
