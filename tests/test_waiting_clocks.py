@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from test_taken_over import Interpreters
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -18,9 +19,9 @@ n, m = rx.source("n"), rx.source("m")
 class Host:
     """An evaluator over two lists, with a clock that is moved by hand."""
 
-    def __init__(self) -> None:
-        self.now, self.lists = 1000.0, {"n": list[int](), "m": list[int]()}
-        self.evaluator = QueryEvaluator(MemoryStore(), background=False, clock=lambda: self.now)
+    def __init__(self, store: MemoryStore | None = None, **lists: list[int]) -> None:
+        self.now, self.lists = 1000.0, {"n": list[int](), "m": list[int](), **lists}
+        self.evaluator = QueryEvaluator(store or MemoryStore(), background=False, clock=lambda: self.now)
         for name, values in self.lists.items():
             self.evaluator.source(name, ListSource(values, follow=True))
 
@@ -82,6 +83,27 @@ def test_who_joins_a_clock_waits_for_what_others_hear_no_more() -> None:
     host.come("m", 11)
     assert host.values("s")[:2] == [5, 7]
     host.evaluator.close()
+
+
+def test_who_is_taken_up_waits_for_what_others_hear_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ended and began anew while a query was suspended is in time for it, though another has kept the clock."""
+    interpreters, store, lists = Interpreters(monkeypatch), MemoryStore(), {"n": [1], "m": [3]}
+    for declared, come in ((["r", "s"], []), (["r"], [20]), (["r", "s"], [35, 37])):
+        host = Host(store, **lists)
+        lists, clock = host.lists, event_time(float, lateness_s=0.0, idle_s=1e6)
+        host.evaluator.create("q", n.take(2))
+        for name in declared:
+            host.evaluator.create(name, m.merge(rx.source("q")).map(lambda value: value), clock=clock)
+        host.come("m", *([39] if come == [35, 37] else []))
+        host.come("n", *come)
+        if come == [20]:
+            host.evaluator.restart("q")
+        host.come("m", *([41] if come == [35, 37] else []))
+        found = host.values("s") if "s" in declared else []
+        host.evaluator.__exit__(None, None, None)
+        store = store.reopen()
+        interpreters.number = 1
+    assert found == [1, 3, 35, 37, 39]
 
 
 @pytest.mark.parametrize("act", [QueryEvaluator.dispose, QueryEvaluator.restart])

@@ -152,6 +152,10 @@ def take_up(engine: QueryEngine, standing: Standing, row: ClockRow, saved: Saved
             found.marks[source, partition].ended |= partition not in engine.partitions_of(source)
         _know(found, sources)
         found.wake(engine.clock)
+    else:  # who has it may have been told of ends that are none for this one
+        found = marks.by_name[name]
+        found.over = marks.ends_of(sources)
+        found.hear(sources.difference(row[4]))
     clock = fill(engine, standing, (name, *row[1:]))
     clock.clock = clock.floor
     return clock
