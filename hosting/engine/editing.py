@@ -16,7 +16,7 @@ from hosting.engine.differing import note_of
 from hosting.engine.hosted_query import COMPLETED, RUNNING, Standing
 from hosting.engine.plan_names import are_comparable, do_the_same
 from hosting.engine.reopening import Reopening
-from hosting.engine.routes import top_of
+from hosting.engine.routes import rows_in, top_of
 from hosting.engine.unloadable import first_misfit, needed
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.event_time import clock_id
@@ -171,15 +171,6 @@ def read_groups(row: Instance) -> Iterator[tuple[Address, str, Hashable]]:
         for key, subject in row.groups(node).items():
             if subject.is_read:
                 yield row.address(), node.path, key
-
-
-def rows_in(instance: Instance) -> Iterator[Instance]:
-    """Yield *instance* and all rows inside it."""
-    waiting = [instance]
-    while waiting:
-        at = waiting.pop()
-        yield at
-        waiting += [child for children in (at.children or {}).values() for child in children.values()]
 
 
 def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:

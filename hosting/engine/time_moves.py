@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 
 from hosting.engine.dispatch import Cascade
 from hosting.engine.endless import Rest
-from hosting.engine.routes import top_of
+from hosting.engine.routes import rows_in, top_of
 from hosting.engine.side_outputs import complete
 from hosting.engine.timers import Clock
 from reliable_rx.errors import LimitExceeded
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hosting.engine.cycles import Readers
     from hosting.engine.engine import QueryEngine
     from hosting.engine.event_time.watermarks import Watermarks
+    from hosting.engine.hosted_query import Standing
 
 REARMED_MAX = 100_000
 REARMED_IN_ALL_MAX = 300_000_000
@@ -56,6 +57,7 @@ class TimeMoves(Clock):
         event: tuple[str, str, int, object] | None
         over: list[str]
         readers: Readers
+        standing: dict[str, Standing]
         watermarks: Watermarks
 
         def settle(self) -> None: ...
@@ -110,11 +112,15 @@ class TimeMoves(Clock):
         finally:
             self.clock = now
 
-    def _first_due(self, names: Container[str]) -> float:
+    def _first_due(self, names: Collection[str]) -> float:
         """Return when anything is due first in the queries *names*, or for their clocks; infinite if nothing is."""
-        alarms = [each.alarm[0] for each in self.watermarks.by_name.values() if each.alarm and each.is_of(names)]
-        timers = [each for each in self.timers.heap if isinstance(each[2], Instance)]
-        return min([*alarms, *(each[0] for each in timers if top_of(each[2]).key in names)], default=math.inf)
+        alarms = [each.alarm for each in self.watermarks.by_name.values() if each.is_of(names)]
+        there = [self.standing[name] for name in names]
+        rows = [row for each in there if each.clock is None for row in rows_in(each)]
+        timers = [timer for row in rows for of_node in (row.timers or {}).values() for timer in of_node.values()]
+        return min(
+            (each[0] for each in [*alarms, *timers] if each is not None and each[2] is not None), default=math.inf
+        )
 
     def _fire_of(self, names: Container[str], time: float) -> None:
         """Fire what is due before *time* in the queries *names* alone, each at its own time; the clock stays.
