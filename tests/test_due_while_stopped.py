@@ -10,6 +10,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from math import nextafter
 from pathlib import Path
 from time import time
 from typing import Any
@@ -437,28 +438,72 @@ def test_a_command_runs_none_again_that_were_left_behind(tmp_path: Path) -> None
 
 
 again = n.merge(n.delay(6.0))
-TIMES: dict[str, Callable[[bool], Any]] = {
-    "take_with_time": lambda edited: n.delay(3.0).take_with_time(9.0 if edited else 30.0),
-    "skip_with_time": lambda edited: n.delay(3.0).merge(again).skip_with_time(4.5 if edited else 30.0),
-    "take_until_with_time": lambda edited: n.delay(3.0).take_until_with_time(9.0 if edited else 30.0),
-    "buffer_with_inactivity": lambda edited: again.buffer_with_inactivity(7.0 if edited else 15.0),
-    "groups with a time to live": lambda edited: again.group_by(lambda x: 0, ttl_s=7.0 if edited else 15.0).flat_map(
-        lambda group: group.scan(lambda total, each: total + each, 0)
-    ),
-    "distinct": lambda edited: again.distinct(ttl_s=7.0 if edited else 15.0),
-    "debounce": lambda edited: again.debounce(2.0 if edited else 9.0),
-    "timeout": lambda edited: again.timeout(7.0 if edited else 15.0, rx.of("late")),
-    "buffer_with_time": lambda edited: again.buffer_with_time(5.0 if edited else 9.0),
+TIMES: dict[str, tuple[float, Callable[[bool], Any]]] = {
+    "take_with_time": (3.0, lambda edited: n.delay(3.0).take_with_time(9.0 if edited else 30.0)),
+    "skip_with_time": (3.0, lambda edited: n.delay(3.0).merge(again).skip_with_time(4.5 if edited else 30.0)),
+    "take_until_with_time": (3.0, lambda edited: n.delay(3.0).take_until_with_time(9.0 if edited else 30.0)),
+    "buffer_with_inactivity": (6.0, lambda edited: again.buffer_with_inactivity(7.0 if edited else 15.0)),
+    "groups with a time to live": (6.0, lambda edited: again.group_by(
+        lambda x: 0, ttl_s=7.0 if edited else 15.0
+    ).flat_map(lambda group: group.scan(lambda total, each: total + each, 0))),
+    "distinct": (6.0, lambda edited: again.distinct(ttl_s=7.0 if edited else 15.0)),
+    "debounce": (6.0, lambda edited: again.debounce(2.0 if edited else 9.0)),
+    "timeout": (6.0, lambda edited: again.timeout(7.0 if edited else 15.0, rx.of("late"))),
+    "buffer_with_time": (6.0, lambda edited: again.buffer_with_time(5.0 if edited else 9.0)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("operator", TIMES)
 def test_an_edited_time_counts_from_before_what_came_due(operator: str) -> None:
-    """What came due within it comes within it: the outage is not counted against what had waited before."""
-    found = []
-    for started_s in (STOPPED_S, 40.0):
+    """As if it had been edited just before the first that was due: the outage is not counted."""
+    found, (due_s, query) = [], TIMES[operator]
+    for started_s in (nextafter(due_s, 0.0), 40.0):
         store = MemoryStore()
-        life(store, {"q": TIMES[operator](False)}, [1, 2, 3], 0.0, STOPPED_S, stops=True)
-        times_s = [started_s, *(started_s + each / 2 for each in range(120))]
-        found.append(life(store.reopen(), {"q": TIMES[operator](True)}, [1, 2, 3], *times_s, stops=True, all_run=False))
+        life(store, {"q": query(False)}, [1, 2, 3], 0.0, STOPPED_S, stops=True)
+        times_s = [started_s, *(each / 2 for each in range(200) if each / 2 > started_s)]
+        found.append(life(store.reopen(), {"q": query(True)}, [1, 2, 3], *times_s, stops=True, all_run=False))
     assert found[0] == found[1] != [[]]
+
+
+def groups(source: Any, edited: bool) -> Any:
+    return source.group_by(lambda x: 0, ttl_s=5.0 if edited else None).flat_map(lambda group: group.count())
+
+
+SEVERAL: dict[str, Callable[[bool], dict[str, Any]]] = {
+    "in one query": lambda edited: {"q": groups(n, edited).merge(n.buffer_with_inactivity(5.0 if edited else 20.0))},
+    "in two queries": lambda edited: {
+        "read": n.buffer_with_inactivity(5.0 if edited else 20.0),
+        "q": groups(n.merge(rx.source("read").ignore_elements()), edited),
+    },
+}
+
+
+@pytest.mark.parametrize("where", SEVERAL)
+def test_several_edited_times_count_from_one_moment(where: str) -> None:
+    """What one edit takes away was due nevertheless: all of a start count from before it, or another one in between."""
+    found = []
+    for started_s, until in ((nextafter(20.0, 0.0), None), (100.0, None), (100.0, "a checkpoint")):
+        store, values, clock = MemoryStore(), [1], [0.0]
+        for edited in (False, True):
+            evaluator = QueryEvaluator(store, clock=lambda: clock[0], background=False, checkpoint_interval_s=1e9)
+            with closing(evaluator):
+                evaluator.source("n", ListSource(values, follow=True))
+                queries = SEVERAL[where](edited)
+                if until is None or not edited:
+                    evaluator.create_many(queries)
+                evaluator.start()
+                for name, query in queries.items() if until is not None and edited else ():
+                    evaluator.create(name, query)
+                    evaluator.checkpoint(full=True)
+                while evaluator.step():
+                    pass
+                if edited:
+                    for clock[0], come in ((102.0, [2]), (200.0, [])):
+                        values += come
+                        while evaluator.step():
+                            pass
+                    evaluator.flush()
+                    found.append([each for part in evaluator.stream("q").read(0, 99) for each in part.values])
+                evaluator.checkpoint(full=True)
+            store, clock[0] = store.reopen(), started_s
+    assert found[0] == found[1] == found[2] != []

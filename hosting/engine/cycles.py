@@ -70,12 +70,13 @@ class Readers:
             waiting += new
         return found
 
-    def with_read(self, name: str) -> set[str]:
-        """Return the query *name* with those that it reads, directly or not."""
-        found, waiting = set[str](), [name]
+    def behind(self, sources: Iterable[str]) -> set[str]:
+        """Return the queries whose streams are *sources*, and those that these read, directly or not."""
+        found, waiting = set[str](), [*map(query_of, sources)]
         while waiting:
             at = waiting.pop()
-            if at not in found and (there := self.standing.get(at)) is not None:
+            there = self.standing.get(at)
+            if there is not None and at not in found:
                 found.add(at)
                 waiting += map(query_of, {*self.reads(at), *waited_for(there)})
         return found

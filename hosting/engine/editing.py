@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.format.codec import decode_data, digest, encode
 from checkpoint.format.salvage import Unreadable
-from hosting.engine.cycles import NAMED_MAX
+from hosting.engine.cycles import NAMED_MAX, waited_for
 from hosting.engine.differing import note_of
 from hosting.engine.hosted_query import COMPLETED, RUNNING, Standing
 from hosting.engine.plan_names import are_comparable, do_the_same
 from hosting.engine.reopening import Reopening
-from hosting.engine.routes import rows_in, top_of
+from hosting.engine.routes import top_of
 from hosting.engine.unloadable import first_misfit, needed
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.event_time import clock_id
@@ -173,6 +173,15 @@ def read_groups(row: Instance) -> Iterator[tuple[Address, str, Hashable]]:
                 yield row.address(), node.path, key
 
 
+def rows_in(instance: Instance) -> Iterator[Instance]:
+    """Yield *instance* and all rows inside it."""
+    waiting = [instance]
+    while waiting:
+        at = waiting.pop()
+        yield at
+        waiting += [child for children in (at.children or {}).values() for child in children.values()]
+
+
 def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     """Put *after* in the place of *before*, with the state that still fits.
 
@@ -184,7 +193,8 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     loader.remember(before)
     with going_over(modules_of(engine, after.plan)):
         state, lost = through_bytes(engine, before, loader)
-    loader.lenient, loader.refitting.adopting = bool(lost), partial(engine.before_due, after.name)
+    moment = engine.moment_of(after.name, {*after.plan.sources, *waited_for(before)})
+    loader.lenient, loader.refitting.adopting = bool(lost), partial(engine.at, moment)
     if state is None:
         paths = [node.path for node in before.plan.nodes if node.slot >= 0]
         loader.report.dropped += paths
@@ -196,6 +206,7 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     finally:
         engine.moving = False
     loader.settle()
+    engine.settle_at(moment)
     loader.begin_new(engine)
     if state is None and (after.clock is None or after.clock.begun):
         after.start()
@@ -353,7 +364,7 @@ def is_same(engine: QueryEngine, there: Standing, turn: Create) -> bool:
 def is_alike(engine: QueryEngine, there: Standing, turn: Create) -> bool:
     """Whether *turn* would create the query that is there as far as hashes tell: no edit, but maybe other code."""
     plan = engine.plans.ids[there.plan]
-    clock = None if there.clock is None else there.clock.id
+    clock = None if there.clock is None else there.clock.name.partition(" ")[0]  # what it does, without its sources
     wanted = None if turn.clock is None else clock_id(turn.clock)
     if not are_comparable(plan, turn.plan) and clock is not None and wanted is not None:
         clock = wanted  # byte code is in both

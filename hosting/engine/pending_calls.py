@@ -63,7 +63,7 @@ class Asked:
     def drain(self, standing: Standing) -> None:
         """Let happen what a query whose events are over has put off until its calls were answered."""
         clock = standing.world.own_clock
-        if clock is not None and clock.watermark.is_over_for(clock) and standing.status == RUNNING:
+        if clock is not None and clock.watermark.is_over and standing.status == RUNNING:
             self.engine.settle_immediate()
             clock.drain()
 

@@ -185,15 +185,6 @@ def top_of(instance: Instance) -> Instance:
     return instance
 
 
-def rows_in(instance: Instance) -> Iterator[Instance]:
-    """Yield *instance* and all rows inside it."""
-    waiting = [instance]
-    while waiting:
-        at = waiting.pop()
-        yield at
-        waiting += [child for children in (at.children or {}).values() for child in children.values()]
-
-
 def takes_lists(instance: Instance) -> bool:
     """Whether events may be handed to *instance* as one list.
 

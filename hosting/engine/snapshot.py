@@ -254,6 +254,7 @@ def header(engine: QueryEngine) -> dict[str, Any]:
     return {
         "clock": engine.clock,
         **({"reached": engine.reached} if engine.reached > engine.clock else {}),
+        **({"dues": dict(engine.dues)} if engine.dues else {}),
         "number": engine.number,
         "orders": engine.orders,
         "live": {source: sorted(partitions) for source, partitions in engine.live.items()},
@@ -293,7 +294,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     loader.spoilt.update(unreadable_rows(rows) if loader.lenient else {})
     engine.moving = True
     engine.clock, engine.number, engine.orders = head["clock"], head["number"], head["orders"]
-    engine.reached = head.get("reached", engine.clock)
+    engine.reached, engine.dues = head.get("reached", engine.clock), dict(head.get("dues", ()))
     for source, partitions in head["live"].items():
         engine.live[source] = set(partitions)
     engine.failures = dict(head["failures"])

@@ -13,14 +13,15 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
 from hosting.engine.dispatch import Cascade
 from hosting.engine.endless import Rest
-from hosting.engine.routes import rows_in, top_of
+from hosting.engine.routes import top_of
 from hosting.engine.side_outputs import complete
 from hosting.engine.timers import Clock
 from reliable_rx.errors import LimitExceeded
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
     from hosting.engine.cycles import Readers
     from hosting.engine.engine import QueryEngine
     from hosting.engine.event_time.watermarks import Watermarks
-    from hosting.engine.hosted_query import Standing
 
 REARMED_MAX = 100_000
 REARMED_IN_ALL_MAX = 300_000_000
+NO_DUES: Mapping[str, float] = MappingProxyType({})
 
 
 class TimeMoves(Clock):
@@ -49,6 +50,8 @@ class TimeMoves(Clock):
     """From when to when the clock went at once, if it did."""
     reached = -math.inf
     """The latest time of what was done ahead of what was due, at which the engine's clock is not yet."""
+    dues: Mapping[str, float] = NO_DUES
+    """By query, when it had something due first, before the edits that have been made ahead of that."""
     heard_until: float | None = None
     """While something is done so, where the clock stands: silence counts to there, as what is due comes behind."""
 
@@ -57,10 +60,10 @@ class TimeMoves(Clock):
         event: tuple[str, str, int, object] | None
         over: list[str]
         readers: Readers
-        standing: dict[str, Standing]
         watermarks: Watermarks
 
         def settle(self) -> None: ...
+        def settle_immediate(self) -> None: ...
 
     @cached_property
     def rest(self) -> Rest:
@@ -86,7 +89,7 @@ class TimeMoves(Clock):
         So what came due while nothing ran meets the query as it was edited, and what an edit brings begins now. What is
         due in the queries *of* which one ends, and that read one another, is fired before.
         """
-        if not self.has_due(time):
+        if not self.dues and not self.has_due(time):
             self.advance(time)
             yield
             return
@@ -101,26 +104,49 @@ class TimeMoves(Clock):
             self.clock, self.heard_until = stood, None
 
     @contextmanager
-    def before_due(self, name: str) -> Iterator[None]:
-        """Have what is done ahead happen just before what is due first of the query *name* and of what it reads."""
-        now, stood = self.clock, self.heard_until
-        if stood is not None:
-            due = self._first_due(self.readers.with_read(name))
-            self.clock = min(now, max(stood, math.nextafter(due, -math.inf)))
+    def at(self, time: float) -> Iterator[None]:
+        """Have what is done within happen at *time*."""
+        now, self.clock = self.clock, time
         try:
             yield
         finally:
             self.clock = now
 
-    def _first_due(self, names: Collection[str]) -> float:
-        """Return when anything is due first in the queries *names*, or for their clocks; infinite if nothing is."""
-        alarms = [each.alarm for each in self.watermarks.by_name.values() if each.is_of(names)]
-        there = [self.standing[name] for name in names]
-        rows = [row for each in there if each.clock is None for row in rows_in(each)]
-        timers = [timer for row in rows for of_node in (row.timers or {}).values() for timer in of_node.values()]
-        return min(
-            (each[0] for each in [*alarms, *timers] if each is not None and each[2] is not None), default=math.inf
+    def settle_at(self, time: float) -> None:
+        """Do what an edit has set going at *time*, and not now: that is done with all else that its turn does."""
+        immediate = self.immediate
+        if time < self.clock and immediate:
+            others = [each for each in immediate if each[0] != time]
+            own = [each for each in immediate if each[0] == time]
+            immediate.clear()
+            immediate.extend(own)
+            with self.at(time):
+                self.settle_immediate()
+            immediate.extend(others)
+
+    def moment_of(self, name: str, sources: Iterable[str]) -> float:
+        """Return when an edit of the query *name* counts: just before what was due first of it, or behind *sources*."""
+        if self.heard_until is None:
+            return self.clock
+        due = min(
+            self.dues.get(each, math.inf)
+            for each in {name, *self.readers.behind([*sources, *self.readers.chosen.get(name, ())])}
         )
+        return min(self.clock, max(self.heard_until, math.nextafter(due, -math.inf)))
+
+    def note_dues(self, time: float) -> None:
+        """Note what is due by *time* before the first of several edits: each takes some of it away."""
+        if self.dues or not self.has_due(time):
+            return
+        found: dict[Any, float] = {}
+        for timer in self.timers.heap:
+            if isinstance(timer[2], Instance):
+                keep_least(found, top_of(timer[2]).key, timer[0])
+        for mark in self.watermarks.by_name.values():
+            if mark.alarm is not None and mark.alarm[2] is not None:
+                for clock in mark.members:
+                    keep_least(found, clock.standing.name, mark.alarm[0])
+        self.dues = found
 
     def _fire_of(self, names: Container[str], time: float) -> None:
         """Fire what is due before *time* in the queries *names* alone, each at its own time; the clock stays.
@@ -203,6 +229,10 @@ class TimeMoves(Clock):
             most=most,
         )
         finish_node(instance, instance.plan.root, error)
+
+
+def keep_least(found: dict[Any, float], key: Any, value: float) -> None:
+    found[key] = min(found.get(key, math.inf), value)
 
 
 def is_hopeless(begun: float, reached: float, end: float) -> bool:

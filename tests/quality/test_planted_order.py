@@ -102,6 +102,11 @@ def beside(place: Place) -> None:
         test_outages.test_what_is_due_beside_an_app_changes_nothing(*row)
 
 
+def moments(place: Place) -> None:
+    """Edits of several times in one start."""
+    test_due_while_stopped.test_several_edited_times_count_from_one_moment("in two queries")
+
+
 def looked_at(place: Place) -> None:
     """An end before which something comes that puts a clock ahead of a silent source."""
     test_waiting_clocks.test_what_comes_before_an_end_has_others_looked_at_that_are_silent(QueryEvaluator.dispose, True)
@@ -145,6 +150,7 @@ CHECKS = {
     "silence": silence,
     "beside": beside,
     "looked at": looked_at,
+    "moments": moments,
     "unheard": unheard,
     "half alive": half_alive,
     "commands": commands,
@@ -200,7 +206,7 @@ def a_wrong_clock_that_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @planted("kept clocks")
 def one_that_begins_anew_and_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Watermark, "hear", lambda self, sources: None)
+    patch.setattr(Watermark, "is_shared_by", lambda self, ended, clock=None: True)
 
 
 @planted("unheard")
@@ -210,7 +216,7 @@ def one_that_is_waited_for_though_it_is_not_heard(patch: pytest.MonkeyPatch) -> 
 
 @planted("outages")
 def a_query_that_waits_for_what_begins_anew_unheard(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Watermark, "is_over_for", lambda self, clock: self.is_over)
+    patch.setattr(Watermark, "is_over", property(lambda self: len(self.over) == len(self.sources)))
 
 
 @planted("looked at")
@@ -229,7 +235,20 @@ def a_silence_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
 
 @planted("beside")
 def edited_times_that_count_from_the_last_turn(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TimeMoves, "_first_due", lambda self, names: -math.inf)
+    patch.setattr(
+        TimeMoves, "moment_of", lambda self, name, sources: self.clock if self.heard_until is None else self.heard_until
+    )
+
+
+@planted("moments")
+def a_moment_for_each_of_several_edits(patch: pytest.MonkeyPatch) -> None:
+    note = TimeMoves.note_dues
+
+    def note_again(self: TimeMoves, time: float) -> None:
+        self.dues = {}
+        note(self, time)
+
+    patch.setattr(TimeMoves, "note_dues", note_again)
 
 
 @planted("half alive")

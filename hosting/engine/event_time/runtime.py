@@ -79,11 +79,6 @@ class EventClock(Clock):
         return self
 
     @property
-    def id(self) -> str:
-        """What the clock does, as a name."""
-        return self.name.partition(" ")[0]
-
-    @property
     def mapper(self) -> Callable[[Any], Any] | None:
         """What reads the key by which events find the query, if it has one."""
         leaf = self.standing.plan.leaves[0].op if self.standing.keys else None
@@ -103,14 +98,13 @@ class EventClock(Clock):
         """Follow the watermark of *spec* over *sources* from now on."""
         self.engine.touch(self.standing)
         before, self.spec = self.__dict__.get("watermark"), spec
-        self.watermark = self.engine.watermarks.of(spec, sources)
+        self.watermark = self.engine.watermarks.of(spec, sources, self)
         self.name = self.watermark.name
         self.engine.readers.note(self.standing.name, sources)
         if before is not None and before is not self.watermark:
             self.joined_in = self.engine.watermarks.runs
             self.watermark.follow(before)
             self.engine.watermarks.leave(self, before)
-        self.watermark.hear(sources - self.ended - (set() if before is None else before.sources))
         self.watermark.add(self)
         self.watermark.set_alarm()
         if before is None:
@@ -123,7 +117,7 @@ class EventClock(Clock):
 
     def start(self) -> None:
         """Begin at once if nothing will come that could move the clock."""
-        if self.watermark.is_over_for(self):
+        if self.watermark.is_over:
             self.move(INFINITE)
 
     def begin(self, time: float) -> None:
@@ -237,7 +231,7 @@ class EventClock(Clock):
         """Move to where the watermark is: it has been joined, or taken up again, when it was further."""
         mark = self.watermark
         if self.standing.status == RUNNING:  # one that stands nowhere was made for this query
-            mark.move() if mark.time == -INFINITE else self.move(INFINITE if mark.is_over_for(self) else mark.time)
+            mark.move() if mark.time == -INFINITE else self.move(INFINITE if mark.is_over else mark.time)
 
     def play(self, entries: list[Entry], time: float) -> None:
         """Hand over events that are older than *time*."""
@@ -364,6 +358,11 @@ class EventClock(Clock):
             return
         if source not in self.watermark.sources:
             self.join(self.spec, self.watermark.sources | {source})
+        if source in self.over and self.engine.end_of(source) is None:  # it has begun anew since
+            self.ended.discard(source)
+            del self.over[source]
+            self.join(self.spec, self.watermark.sources)
+            self.watermark.listen(source)
         if source in self.over:
             instance.end_leaf(leaf, self.over[source])
 

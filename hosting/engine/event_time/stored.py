@@ -64,14 +64,17 @@ def restore(watermarks: Watermarks, name: str, spec: EventTime, saved: Saved) ->
     return found
 
 
-def take_over(watermarks: Watermarks, before: Saved, spec: EventTime, sources: frozenset[str], query: str) -> str:
+def take_over(
+    watermarks: Watermarks, before: Saved, spec: EventTime, sources: frozenset[str], query: str, ended: Sequence[str]
+) -> str:
     """Let the watermark of *spec* go on where another was saved; return its name.
 
-    One that is there and stands elsewhere is left alone: *query* has one of its own until its clock is edited.
+    One that is there and stands elsewhere, or is of those that have been told other ends than *ended*, is left alone:
+    *query* has one of its own until its clock is edited.
     """
     name = watermarks.named(spec, sources)
     there = watermarks.by_name.get(name)
-    if there is not None and not stands_at(there, before):
+    if there is not None and not (stands_at(there, before) and there.is_shared_by(ended)):
         name = f"{name} {query}"
     if name not in watermarks.by_name:
         _continue(watermarks, name, before, spec, sources)
@@ -108,9 +111,9 @@ def _know(mark: Watermark, sources: frozenset[str]) -> None:
             mark.mark(source, partition)
 
 
-def fill(engine: QueryEngine, standing: Standing, row: ClockRow) -> EventClock:
+def fill(engine: QueryEngine, standing: Standing, row: ClockRow, clock: EventClock | None = None) -> EventClock:
     """Give *standing* the clock that was saved."""
-    clock = EventClock(engine)
+    clock = clock or EventClock(engine)
     clock.adopt(standing)
     clock.name, clock.floor, clock.begun, clock.late, ended, over, leads = row
     clock.leads = dict(leads)
@@ -144,19 +147,16 @@ def take_up(engine: QueryEngine, standing: Standing, row: ClockRow, saved: Saved
     counts from now on, and sources have ended meanwhile, or have other partitions.
     """
     marks, sources = engine.watermarks, sources_with(engine, standing, saved, spec)
-    name = marks.named(spec, sources)
+    clock, over = EventClock(engine), marks.ends_of(sources)
+    name = marks.shared(marks.named(spec, sources), {*over, *row[4]}, clock)
     if name not in marks.by_name:
         found = _continue(marks, name, saved, spec, sources)
-        found.over = marks.ends_of(sources)
         for source, partition in found.marks:
             found.marks[source, partition].ended |= partition not in engine.partitions_of(source)
-        _know(found, sources)
+        _know(found, sources.difference(row[4]))
         found.wake(engine.clock)
-    else:  # who has it may have been told of ends that are none for this one
-        found = marks.by_name[name]
-        found.over = marks.ends_of(sources)
-        found.hear(sources.difference(row[4]))
-    clock = fill(engine, standing, (name, *row[1:]))
+    marks.by_name[name].over = over
+    fill(engine, standing, (name, *row[1:]), clock)
     clock.clock = clock.floor
     return clock
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hosting.engine.blame import blamed
@@ -100,13 +100,12 @@ class Watermark:
             for partition in sorted(partitions):
                 self.mark(source, partition)
 
-    def hear(self, sources: Collection[str]) -> None:
-        """Wait for those of *sources* of which all others have been told the end that they had: silent from now on."""
-        for source in sorted(sources):
-            if source not in self.over and not self.is_heard(source):
-                for partition in sorted(self.engine.partitions_of(source)):
-                    mark = self.mark(source, partition)
-                    mark.seen, mark.ended = self.engine.clock, False
+    def listen(self, source: str) -> None:
+        """Wait for *source*, which begins anew, from now on."""
+        self.over.pop(source, None)
+        for partition in sorted(self.engine.partitions_of(source)):
+            mark = self.mark(source, partition)
+            mark.seen, mark.ended = self.engine.clock, False
 
     def arrive(self, source: str, partition: str, first: int, values: Sequence[Any]) -> None:
         """Take events of one partition; what a user function cannot read is told to the queries it concerns."""
@@ -218,7 +217,7 @@ class Watermark:
         if time < INFINITE:
             self.time = time
         for clock in self.clocks():
-            clock.move(INFINITE if clock.ended and self.is_over_for(clock) else time)
+            self._move_one(clock, time)
         self.set_alarm()
 
     def move_some(self, names: Container[str]) -> None:
@@ -226,8 +225,13 @@ class Watermark:
         time = self._allowed()
         for clock in self.clocks():
             if clock.standing.name in names:
-                clock.move(INFINITE if clock.ended and self.is_over_for(clock) else time)
+                self._move_one(clock, time)
         self.set_alarm()
+
+    def _move_one(self, clock: EventClock, time: float) -> None:
+        """Move a query there; to the end of time only once, or behind what waits."""
+        if time < INFINITE or not clock.begun or len(clock.waiting):
+            clock.move(time)
 
     def _allowed(self) -> float:
         if self.is_over:
@@ -239,12 +243,11 @@ class Watermark:
 
     @property
     def is_over(self) -> bool:
-        """Whether no source will give anything any more."""
-        return len(self.over) == len(self.sources)
-
-    def is_over_for(self, clock: EventClock) -> bool:
-        """Whether nothing will come any more of what the query of *clock* still hears."""
-        return self.is_over or self.sources <= {*self.over, *clock.ended}
+        """Whether nothing will come any more of what the queries hear."""
+        if len(self.over) == len(self.sources):
+            return True
+        told = next((clock.ended for clock in self.members), set[str]())
+        return bool(told) and self.sources <= {*self.over, *told}
 
     def end_partition(self, source: str, partition: str) -> None:
         self.mark(source, partition).ended = True
@@ -312,6 +315,11 @@ class Watermark:
     def is_of(self, names: Container[str]) -> bool:
         """Whether one of the queries *names* goes by it."""
         return any(clock.standing.name in names for clock in self.members)
+
+    def is_shared_by(self, ended: Collection[str], clock: EventClock | None = None) -> bool:
+        """Whether *clock*, which has been told the end of *ended*, hears the same of the sources as the others do."""
+        others = (each.ended for each in self.members if each is not clock)
+        return all(told & self.sources == self.sources.intersection(ended) for told in islice(others, 1))
 
     def clocks(self) -> list[EventClock]:
         """Return the members, the oldest query first, whichever has joined sooner."""

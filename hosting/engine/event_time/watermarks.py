@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -38,16 +38,29 @@ class Watermarks:
         """The shortest silence that counts; infinite if nobody is on event time."""
         return min((each.spec.idle_s for each in self.by_name.values()), default=INFINITE)
 
-    def of(self, spec: EventTime, sources: frozenset[str]) -> Watermark:
-        """Return the watermark for a clock over *sources*, making it at its first use."""
-        name = self.named(spec, sources)
+    def of(self, spec: EventTime, sources: frozenset[str], clock: EventClock) -> Watermark:
+        """Return the watermark of *clock* over *sources*, making it at its first use."""
+        over = self.ends_of(sources)
+        ended = {*over, *clock.ended}
+        name = self.shared(self.named(spec, sources), ended, clock)
         found = self.by_name.get(name)
         if found is None:
             found = self.make(name, spec, sources)
-            for source in sorted(sources):
+            for source in sorted(sources - ended):
                 for partition in sorted(self.engine.partitions_of(source)):
                     found.mark(source, partition)
-        found.over = self.ends_of(sources)
+        found.over = over
+        return found
+
+    def shared(self, name: str, ended: Collection[str], clock: EventClock) -> str:
+        """Return *name*, or one behind it: those share a watermark who have been told the same ends.
+
+        Others would wait for what they do not hear, or find that the time has gone on without what they do.
+        """
+        found, number = name, 1
+        while (there := self.by_name.get(found)) is not None and not there.is_shared_by(ended, clock):
+            number += 1
+            found = f"{name}\n{number}"
         return found
 
     def spread(self, marks: Iterable[Watermark], origin: Origin, values: Sequence[Any]) -> None:
