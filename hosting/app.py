@@ -101,6 +101,11 @@ class Pushed:
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
+    @property
+    def end(self) -> int:
+        """The id the next value will get: where to go on pushing after a restart."""
+        return self.stream.end
+
     def on_next(self, value: Any) -> int:
         """Append *value*; return its id once it is durable. *Raises* `StoreUnavailable`, and then it is not in."""
         return self.stream.on_next(value)

@@ -101,6 +101,26 @@ ARMED["journal.before_commit"] = until_healed(disk_full())
         heals=True,
     ),
     Fault(
+        "a full disk refuses what is pushed", "pushed", "p", "error",
+        """
+pushed = app.push("p")
+app.query("q", rx.source("p"))
+
+
+@app.feed
+def push(evaluator):
+    for i in range(10**6):
+        try:
+            pushed.on_next(i)
+        except StoreUnavailable:
+            assert pushed.end < 10**6
+        if i == 5:
+            ARMED["log.before_commit"] = until_healed(disk_full())
+        time.sleep(0.01)
+""",
+        heals=True,
+    ),
+    Fault(
         "the disk of checkpoints is full", "checkpoint", "store", "error",
         """
 app.query("q", n)

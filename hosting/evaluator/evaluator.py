@@ -213,8 +213,9 @@ class QueryEvaluator(Looking):
         """Declare a durable pushed input; *on_bad_record*: what becomes of a stored value that cannot be loaded."""
         arguments.check_before_start(f"pushed input {name!r}", started=self.started, closed=self.closed)
         name = arguments.check_new("pushed input", name, self.intake.sources, self.declared)
-        check = partial(self._check_taken, name)
-        pushed = PushedStream(self.store.log(name), wake=self.wake, name=name, on_bad_record=on_bad_record, check=check)
+        pushed = PushedStream(
+            self.store.log(name), wake=self.wake, name=name, on_bad_record=on_bad_record,
+            check=partial(self._check_taken, name), told=partial(self.reporter.told_pushed, name))  # fmt: skip
         self.source(name, pushed)
         return pushed
 

@@ -368,6 +368,13 @@ class Reporter:
         else:
             self.incidents.report("journal", "store", f"{trouble}; no turn is taken until it can be written")
 
+    def told_pushed(self, name: str, trouble: StoreUnavailable | None) -> None:
+        """From any thread: a value could not be pushed into *name*, or one can be again."""
+        if trouble is None:
+            self.incidents.resolve("pushed", name)
+        else:
+            self.incidents.report("pushed", name, f"{trouble}; who pushes is told, and nothing goes in until it can")
+
     def told_checkpoint(self, trouble: StoreUnavailable | None) -> None:
         """A checkpoint could not be taken, or has been."""
         if trouble is None:

@@ -70,10 +70,12 @@ class PushedStream:
         name: str = "pushed",
         on_bad_record: OnBadRecord = "fail",
         check: Callable[[], None] = lambda: None,
+        told: Callable[[StoreUnavailable | None], None] = lambda trouble: None,
     ) -> None:
         check_choice("on_bad_record", on_bad_record, OnBadRecord)
         self.name, self.on_bad_record = name, on_bad_record
-        self._log, self._check = log, check
+        self._log, self._check, self._told = log, check, told
+        self._refused = False
         self._wakers: tuple[Callable[[], None], ...] = (wake,)
         self._looked = False
 
@@ -133,6 +135,13 @@ class PushedStream:
         except TooLate:
             self._check_open(what)  # in the words of this stream
             raise
+        except StoreUnavailable as error:
+            self._refused = True
+            self._told(error)
+            raise
+        if self._refused:
+            self._refused = False
+            self._told(None)
         self._wake()
         return first
 
