@@ -20,6 +20,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hosting.reports.incidents import Incidents
+from reliable_rx.operators.contract.arguments import cut
 
 if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine
@@ -67,7 +68,13 @@ class HostClock:
         host, reached = self._clock(), self.reached
         if floor > reached:
             reached = floor
-        if self.ahead_s or not reached <= host < reached + LEAP_S or self._is_odd:
+        try:
+            is_odd = self.ahead_s or not reached <= host < reached + LEAP_S or self._is_odd
+        except TypeError:
+            raise TypeError(
+                f"clock= has given {cut(host)}: it is a function that returns seconds since 1970, as time.time does"
+            ) from None
+        if is_odd:
             self.reached = time = self._corrected(host, reached)
             return time
         self.reached = host

@@ -84,7 +84,7 @@ def getters_of(columns: Columns, keys: Sequence[str]) -> dict[str, Get] | None:
     if columns is None:
         return None
     getters = dict(columns) if isinstance(columns, Mapping) else {name: field(name) for name in columns}
-    _check_names(getters, keys)
+    _check_names([*columns], keys)
     return getters
 
 
@@ -92,20 +92,20 @@ def fields_of(value: Any, keys: Sequence[str]) -> dict[str, Get]:
     """Return the function for each column of a table whose first value is *value*."""
     names = field_names(value)
     getters: dict[str, Get] = {"value": as_json} if names is None else {str(name): field(str(name)) for name in names}
-    _check_names(getters, keys)
+    _check_names([*getters], keys)
     return getters
 
 
-def _check_names(getters: Mapping[str, Get], keys: Sequence[str]) -> None:
-    names = [name.lower() for name in getters]
+def _check_names(columns: Sequence[str], keys: Sequence[str]) -> None:
+    names = [name.lower() for name in columns]
     if not names:
         raise ValueError("a table needs a column beside its id; give columns=")
     if set(keys) & set(names) or len(set(names)) < len(names):
         remedy = "give columns={'name': function of the value, …} with other names"
         raise ValueError(
-            f"the columns {', '.join(getters)} repeat a name or the table's own {' and '.join(keys)}; {remedy}"
+            f"the columns {', '.join(columns)} repeat a name or the table's own {' and '.join(keys)}; {remedy}"
         )
-    for name in getters:
+    for name in columns:
         if not name.isascii():
             name.encode()  # raises for what UTF-8 cannot hold
         if "\0" in name:
