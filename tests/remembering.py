@@ -11,6 +11,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Callable
 from functools import lru_cache, partial
+from itertools import count as count_from
 from typing import Any
 
 import reliable_rx as rx
@@ -491,6 +492,23 @@ def row_of(value: Any) -> Any:
     return row
 
 
+ids = count_from(0)
+
+
+def numbering() -> Any:
+    numbers = count_from(0)
+    return lambda value: (value, next(numbers))
+
+
+def by_next(value: Any, numbers: Any = count_from(0)) -> Any:
+    return next(numbers), value
+
+
+def next_of_its_own(value: Any) -> Any:
+    ids = iter([value])
+    return next(ids)
+
+
 REMEMBER: dict[str, Any] = {
     "set": is_new, "list": numbered, "dict": tallied, "counter": counted, "deque": latest, "global": added,
     "default": by_default, "default by name": by_name, "attribute of an object": attribute, "object": Detector(),
@@ -508,6 +526,8 @@ REMEMBER: dict[str, Any] = {
     "closed over, in a comprehension": closed_over(within=True), "own set in a comprehension": Detector().within,
     "two locals": two_locals, "bound": seen.add, "bound append": count.append, "bound of a deque": last.appendleft,
     "first": Detector().first, "first, returning": Detector().first_of_all, "first, made": Detector().first_made,
+    "next": lambda value: (next(ids), value), "its next": lambda value: ids.__next__(),
+    "next, closed over": numbering(), "next of a default": by_next,
     "first of two": Detector().first_of_two, "first twice": Detector().first_twice, "first or": Detector().first_or,
     "first, global": first_global, "first in a list": first_in_a_list, "first in a dict": first_in_a_dict,
     "first around": first_around(), "first around, within": first_around(within=True),
@@ -533,6 +553,7 @@ KEEP: dict[str, Any] = {
     "lazy attribute, default": Model().by_default, "lazy attribute, path": partial(Model().from_path, "weights"),
     "loaded in a lambda": lambda value: (last or last.extend([2]) or last)[0] * value,
     "bound get": RATES.get, "bound of a text": "abc".count, "bound contains": seen.__contains__,
+    "next of a local": lambda value: next(iter(value)), "next of its own": next_of_its_own,
     "local comprehension": lambda value: [seen.add(1) for seen in value],
 }  # fmt: skip
 PLACES: dict[str, Callable[[Any], Any]] = {

@@ -167,7 +167,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     ("Retention(streams=-1)", "ValueError", "streams 0 or more -1"),
     ('Retention(age_s="7d")', "TypeError", "age_s number '7d'"),
     ("QueryEvaluator(MemoryStore(), clock=5.0)", "TypeError", "clock function seconds 5.0"),
-    ("QueryEvaluator(MemoryStore(), clock=lambda: datetime(2020, 1, 1)).start()", "TypeError", "seconds time.time datetime"),
+    ("QueryEvaluator(MemoryStore(), clock=datetime.now).start()", "TypeError", "seconds time.time datetime"),
     ('SqliteTableSink("x.db", "t", columns=["a", "a"])', "ValueError", "repeat a name columns="),
     ('event_time("ts")', "TypeError", "timestamp is a function 'ts'"),
     ('event_time(float, lateness_s="5")', "TypeError", "lateness_s number of seconds '5'"),

@@ -17,7 +17,7 @@ from itertools import pairwise
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from reliable_rx.class_of import attribute_of, is_a
+from reliable_rx.class_of import attribute_of, defines, is_a
 from reliable_rx.functions.code_names import assigned_in, empty
 from reliable_rx.functions.element_changes import function_of, parameters
 from reliable_rx.functions.element_items import PARTS, Change, stored_in, stores
@@ -134,8 +134,14 @@ def _defaults(function: FunctionType, given: int) -> Names:
 
 
 def _kept(names: Names) -> Names:
-    """Return those *names* that hold data which can be changed: a container, or an object of a class of the user's."""
-    return {name: value for name, value in names.items() if is_mutable(value) or _is_object(value)}
+    """Return those *names* that hold what can be changed: a container, an iterator, an object of a user's class."""
+    return {
+        name: value for name, value in names.items() if is_mutable(value) or _is_iterator(value) or _is_object(value)
+    }
+
+
+def _is_iterator(value: Any) -> bool:
+    return not is_a(value, type) and defines(type(value), "__next__")
 
 
 def _is_object(value: Any) -> bool:
@@ -165,6 +171,7 @@ def _in_code(code: CodeType, module: Names, own: Names) -> Iterator[Change]:
     names = {**{name: value for name, value in module.items() if name not in local}, **own}
     if names:
         yield from _called_on(code, {name for name, value in names.items() if is_mutable(value)})
+        yield from _advanced(code, {name for name, value in names.items() if _is_iterator(value)})
         yield from read(code, tuple((name, 0) for name in sorted(names)))[0]
     for each in _within(code):
         yield from _in_code(each, module, {name: own[name] for name in each.co_freevars if name in own})
@@ -190,6 +197,16 @@ def _called_on(code: CodeType, containers: set[str]) -> Iterator[Change]:
             name = step.argval[-1] if is_a(step.argval, tuple) else step.argval
             if name in containers:
                 yield Change(code.co_filename, _line(after), f"{name}.{after.argval}(...)", 0)
+
+
+def _advanced(code: CodeType, iterators: set[str]) -> Iterator[Change]:
+    """Yield where the next element of *iterators*, by name, is taken: a counter begins anew with each process."""
+    for step, after in pairwise(_steps(code) if iterators else ()):
+        taken, asked = (step, after) if after.argval == "__next__" else (after, step)
+        if taken.opname in LOADS and asked.argval in ("next", "__next__"):
+            name = taken.argval[-1] if is_a(taken.argval, tuple) else taken.argval
+            if name in iterators:
+                yield Change(code.co_filename, _line(taken), f"next({name})", 0)
 
 
 def _but_loaded(code: CodeType, changes: list[Change], made_of_given: frozenset[int]) -> list[Change]:
