@@ -267,6 +267,37 @@ class Beside(Timed):
         super().create(evaluator, name)
 
 
+class Twice(Timed):
+    """One app that is edited twice while something is due, at one time: with the end of a process in between, or not.
+
+    Nobody begins anew in between.
+    """
+
+    def pass_over(self, acts: random.Random, ends: random.Random, how: str) -> None:
+        first, second = (acts.sample(NAMES, acts.choice([1, 2, 3])) for _ in range(2))
+        end = ends.choice(["stopped", "killed at once", "full checkpoint"]) if how else ""
+        self.now += acts.choice(BETWEEN_S)
+        if self.all_run():
+            self.mend(first)
+            if self.all_run():
+                self.mend(second, end)
+        self.settle()
+
+    def all_run(self) -> bool:
+        return all(each.status == "running" for each in self.evaluator.engine.standing.values())
+
+    def mend(self, names: list[str], end: str = "") -> None:
+        """Edit *names*, in the order in which they are declared; or have the next process do so, behind this *end*."""
+        for name in [name for name in NAMES if name in names]:
+            mended, is_other = self.changes[name]
+            self.changes[name] = (mended + 1, is_other)
+            if not end:
+                self.create(self.evaluator, name)
+        if end:
+            self.end(end)
+            self.evaluator = self.opened()
+
+
 class Leaps(Outages):
     """One app that is not looked after for a while: then the clock goes on at once, or *in steps*."""
 

@@ -465,6 +465,33 @@ def test_an_edited_time_counts_from_before_what_came_due(operator: str) -> None:
     assert found[0] == found[1] != [[]]
 
 
+PUT_IN: dict[str, Callable[[float], Any]] = {
+    "buffer_with_time": lambda time_s: n.delay(10.0).buffer_with_time(time_s),
+    "window_with_time": lambda time_s: n.delay(10.0).window_with_time(time_s).flat_map(lambda window: window.to_list()),
+}
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("operator", PUT_IN)
+def test_what_an_edit_has_brought_counts_from_there(operator: str, is_new: bool) -> None:
+    """Edited once more while the same is due: no window begins before the edit that has put it in."""
+    clock = [1.0]
+    with closing(QueryEvaluator(MemoryStore(), clock=lambda: clock[0], background=False)) as evaluator:
+        evaluator.source("n", ListSource([1], follow=True))
+        evaluator.create("q", n.delay(10.0))
+        while evaluator.step():
+            pass
+        clock[0] = 60.0
+        name = "new" if is_new else "q"
+        for time_s in (30.0, 9.0):
+            evaluator.create(name, PUT_IN[operator](time_s) if not is_new else rx.source("q").buffer_with_time(time_s))
+        for clock[0] in (float(second) for second in range(60, 90)):
+            while evaluator.step():
+                pass
+        evaluator.flush()
+        assert [each for part in evaluator.stream(name).read(0, 99) for each in part.values] == [[], [1], [], []]
+
+
 def groups(source: Any, edited: bool) -> Any:
     return source.group_by(lambda x: 0, ttl_s=5.0 if edited else None).flat_map(lambda group: group.count())
 

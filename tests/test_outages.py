@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lanes import NIGHT, every_of
-from outages import ENDS, Beside, Leaps, Outages, Pending, Silent, Timed, played
+from outages import ENDS, Beside, Leaps, Outages, Pending, Silent, Timed, Twice, played
 from random_apps import app
 from random_webs import web
 
@@ -20,10 +20,12 @@ SILENT = [(1, app), (28, app), (33, app), (64, app), (397, app), (22, web)]
 KEPT = [(31, False, app), (477, False, app)]
 KEPT_AT_STARTS = [(2, True, "stopped", app), (58, False, "stopped", app), (154, True, "mixed", web)]
 KEPT_BESIDE = [(12, False, "", web)]
+KEPT_TWICE = [(40, True, app)]
 """Rows that have found a fault."""
 AT_STARTS = [pytest.param(*row) for row in KEPT_AT_STARTS]
 AT_STARTS += every_of(119, product(SEEDS, [False, True], HOW, OF), nightly=8)
 AT_ENDS = [pytest.param(*row) for row in KEPT] + every_of(27, product(SEEDS, [False, True], OF), nightly=2)
+TWICE = [pytest.param(*row) for row in KEPT_TWICE] + every_of(47, product(SEEDS, [False, True], OF), nightly=4)
 BESIDE = [pytest.param(*row) for row in KEPT_BESIDE]
 BESIDE += every_of(101, product(SEEDS, [False, True], ["", "stopped"], OF), nightly=8)
 
@@ -42,6 +44,10 @@ def check_pending(seed: int, clocked: bool, kind: type[Pending], of: Any) -> Non
 
 def check_beside(seed: int, clocked: bool, how: str, of: Any) -> None:
     assert (seed, played(seed, clocked, how, Timed, of)[0]) == (seed, played(seed, clocked, how, Beside, of)[0])
+
+
+def check_twice(seed: int, clocked: bool, of: Any) -> None:
+    assert (seed, played(seed, clocked, "", Twice, of)[0]) == (seed, played(seed, clocked, "ends", Twice, of)[0])
 
 
 @pytest.mark.parametrize("seed, clocked, how, of", AT_STARTS)
@@ -70,6 +76,12 @@ def test_what_is_due_beside_an_app_changes_nothing(seed: int, clocked: bool, how
     check_beside(seed, clocked, how, of)
 
 
+@pytest.mark.parametrize("seed, clocked, of", TWICE)
+def test_edits_of_one_start_may_be_those_of_two(seed: int, clocked: bool, of: Any) -> None:
+    """What is due is the same for all of them, whatever ends the process between two."""
+    check_twice(seed, clocked, of)
+
+
 @pytest.mark.parametrize("seed, clocked", every_of(29, product(SEEDS, [False, True]), nightly=3))
 def test_a_leap_of_the_clock_is_as_many_small_steps(seed: int, clocked: bool) -> None:
     """All that is due on the way comes at its own time, with what follows from it, before the next."""
@@ -84,6 +96,7 @@ def test_each_night_draws_outages_of_its_own(clocked: bool, of: Any) -> None:
         seed = random.randrange(10**6)
         check_pending(seed, clocked, Pending, of)
         check_beside(seed, clocked, "stopped", of)
+        check_twice(seed, clocked, of)
         if of is app:  # a web is silent where a host's pause has a say in it
             check_pending(seed, clocked, Silent, of)
         assert (seed, played(seed, clocked, "mixed", Outages, of)[0]) == (seed, whole(seed, clocked, of))

@@ -31,7 +31,7 @@ from hosting.engine.routes import Routes
 from hosting.engine.side_outputs import begin_anew, complete, has_ended, take_rejects
 from hosting.engine.skipping import Skips, absorb
 from hosting.engine.suspended import SuspendedQueries, disposed
-from hosting.engine.time_moves import NO_DUES, TimeMoves
+from hosting.engine.time_moves import STAND_STILL, TimeMoves
 from hosting.engine.timers import Ordering
 from hosting.engine.turns import (
     Answer,
@@ -178,7 +178,7 @@ class QueryEngine(Delivery, TimeMoves):
     def take(self, turn: Turn) -> list[Output]:
         """Take one turn and return what the queries emitted, in the order in which they first did."""
         self.outputs, self.turn = {}, turn
-        self.dues = self.dues if type(turn) is Create else NO_DUES
+        self.dues = self.dues if type(turn) in STAND_STILL else None
         self.number += turn.turns if type(turn) is Events else 1
         TAKE[type(turn)](self, turn)
         if self.immediate or self.cascade:
@@ -258,8 +258,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.calls.answer(turn.call, turn.payload)
 
     def take_create(self, turn: Create) -> None:
-        self.note_dues(turn.time)
-        with self.ahead(turn.time):
+        with self.edits(turn.name, turn.time):
             self.create(turn)
 
     def create(self, turn: Create) -> None:

@@ -13,17 +13,17 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hosting.engine.dispatch import Cascade
 from hosting.engine.endless import Rest
 from hosting.engine.routes import top_of
 from hosting.engine.side_outputs import complete
 from hosting.engine.timers import Clock
+from hosting.engine.turns import Appear, Create, Dispose, Fail, Resume
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operators.contract.arguments import cut
 from reliable_rx.runtime.instance import Instance, Timer
@@ -36,7 +36,15 @@ if TYPE_CHECKING:
 
 REARMED_MAX = 100_000
 REARMED_IN_ALL_MAX = 300_000_000
-NO_DUES: Mapping[str, float] = MappingProxyType({})
+STAND_STILL = frozenset((Create, Dispose, Fail, Resume, Appear))
+"""Turns that let nothing come that is due, or only what is due of their own."""
+
+
+class Dues(NamedTuple):
+    """By query, when it had something due *first*, and which have been created or *edited* ahead of what was."""
+
+    first: dict[str, float]
+    edited: set[str]
 
 
 class TimeMoves(Clock):
@@ -50,8 +58,8 @@ class TimeMoves(Clock):
     """From when to when the clock went at once, if it did."""
     reached = -math.inf
     """The latest time of what was done ahead of what was due, at which the engine's clock is not yet."""
-    dues: Mapping[str, float] = NO_DUES
-    """By query, when it had something due first, before the edits that have been made ahead of that."""
+    dues: Dues | None = None
+    """What was due before the edits that have been made ahead of it."""
     heard_until: float | None = None
     """While something is done so, where the clock stands: silence counts to there, as what is due comes behind."""
 
@@ -89,7 +97,7 @@ class TimeMoves(Clock):
         So what came due while nothing ran meets the query as it was edited, and what an edit brings begins now. What is
         due in the queries *of* which one ends, and that read one another, is fired before.
         """
-        if not self.dues and not self.has_due(time):
+        if self.dues is None and not self.has_due(time):
             self.advance(time)
             yield
             return
@@ -102,6 +110,15 @@ class TimeMoves(Clock):
             self._follow_up()
         finally:
             self.clock, self.heard_until = stood, None
+
+    @contextmanager
+    def edits(self, name: str, time: float) -> Iterator[None]:
+        """Have the query *name* created or edited at *time*, ahead of what is due before it."""
+        self.note_dues(time)
+        with self.ahead(time):
+            yield
+        if self.dues is not None:
+            self.dues.edited.add(name)
 
     @contextmanager
     def at(self, time: float) -> Iterator[None]:
@@ -125,18 +142,19 @@ class TimeMoves(Clock):
             immediate.extend(others)
 
     def moment_of(self, name: str, sources: Iterable[str]) -> float:
-        """Return when an edit of the query *name* counts: just before what was due first of it, or behind *sources*."""
-        if self.heard_until is None:
+        """Return when an edit of the query *name* counts: just before what was due first of it, or behind *sources*.
+
+        One more edit counts from now: what the one before has brought was not there then.
+        """
+        if self.heard_until is None or self.dues is None or name in self.dues.edited:
             return self.clock
-        due = min(
-            self.dues.get(each, math.inf)
-            for each in {name, *self.readers.behind([*sources, *self.readers.chosen.get(name, ())])}
-        )
+        read = self.readers.behind([*sources, *self.readers.chosen.get(name, ())])
+        due = min(self.dues.first.get(each, math.inf) for each in {name, *read})
         return min(self.clock, max(self.heard_until, math.nextafter(due, -math.inf)))
 
     def note_dues(self, time: float) -> None:
         """Note what is due by *time* before the first of several edits: each takes some of it away."""
-        if self.dues or not self.has_due(time):
+        if self.dues is not None or not self.has_due(time):
             return
         found: dict[Any, float] = {}
         for timer in self.timers.heap:
@@ -146,9 +164,9 @@ class TimeMoves(Clock):
             if mark.alarm is not None and mark.alarm[2] is not None:
                 for clock in mark.members:
                     keep_least(found, clock.standing.name, mark.alarm[0])
-        self.dues = found
+        self.dues = Dues(found, set())
 
-    def _fire_of(self, names: Container[str], time: float) -> None:
+    def _fire_of(self, names: Collection[str], time: float) -> None:
         """Fire what is due before *time* in the queries *names* alone, each at its own time; the clock stays.
 
         Partitions fall silent for these alone, too: the alarms of their clocks stay for the others.
@@ -163,6 +181,9 @@ class TimeMoves(Clock):
         timers.restore([*due.values(), *(each.alarm for each in marks if each.alarm is not None)])
         self.fire_due(time, inclusive=False)
         self.clock = stood
+        if self.dues is not None:
+            for name in names:
+                self.dues.first.pop(name, None)
         for mark, alarm in zip(marks, alarms, strict=True):
             mark.silence()
             mark.only, mark.alarm = None, alarm

@@ -27,9 +27,11 @@ import test_waiting_clocks
 from planted_checks import Plants
 
 from hosting import QueryEvaluator
+from hosting.engine import engine
 from hosting.engine.dispatch import Delivery
 from hosting.engine.event_time.watermark import Watermark
-from hosting.engine.time_moves import TimeMoves
+from hosting.engine.time_moves import Dues, TimeMoves
+from hosting.engine.turns import Resume
 from hosting.evaluator.following import Following
 from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.lifecycle import Lifecycle
@@ -102,6 +104,17 @@ def beside(place: Place) -> None:
         test_outages.test_what_is_due_beside_an_app_changes_nothing(*row)
 
 
+def twice(place: Place) -> None:
+    """Edits of one start, or of two."""
+    for row in test_outages.KEPT_TWICE:
+        test_outages.test_edits_of_one_start_may_be_those_of_two(*row)
+
+
+def brought(place: Place) -> None:
+    """An edit of what an edit has just brought."""
+    test_due_while_stopped.test_what_an_edit_has_brought_counts_from_there("buffer_with_time", False)
+
+
 def moments(place: Place) -> None:
     """Edits of several times in one start."""
     test_due_while_stopped.test_several_edited_times_count_from_one_moment("in two queries")
@@ -151,6 +164,8 @@ CHECKS = {
     "beside": beside,
     "looked at": looked_at,
     "moments": moments,
+    "twice": twice,
+    "brought": brought,
     "unheard": unheard,
     "half alive": half_alive,
     "commands": commands,
@@ -245,10 +260,20 @@ def a_moment_for_each_of_several_edits(patch: pytest.MonkeyPatch) -> None:
     note = TimeMoves.note_dues
 
     def note_again(self: TimeMoves, time: float) -> None:
-        self.dues = {}
+        self.dues = None
         note(self, time)
 
     patch.setattr(TimeMoves, "note_dues", note_again)
+
+
+@planted("twice")
+def a_moment_that_a_start_forgets(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(engine, "STAND_STILL", engine.STAND_STILL - {Resume})
+
+
+@planted("brought")
+def a_moment_before_what_an_edit_has_brought(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Dues, "edited", property(lambda self: set()))
 
 
 @planted("half alive")
