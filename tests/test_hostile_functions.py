@@ -173,6 +173,7 @@ NOT_DRAWN = {
     "GeneratorSource.clock": "for tests: the time at which its script says what happens",
     "PushedStream.wake": "given by an evaluator",
     "PushedStream.check": "given by an evaluator",
+    "PushedStream.told": "given by an evaluator",
     "MicroBatchSource.on_bell.wake": "given by an evaluator",
     "export.each": "it is the caller's own loop: what it raises comes out of export",
     "Node.assignor": "one of an operator's choice for a whole group; tests/partitioned/test_assignors.py",

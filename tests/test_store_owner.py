@@ -233,12 +233,14 @@ def test_a_folder_that_comes_back_is_gone_on_with(tmp_path: Path) -> None:
         folder.rename(tmp_path / "away")
         with pytest.raises(StoreUnavailable, match="moved"):
             pushed.on_next(2)
-        until(lambda: any("moved" in each.message for each in evaluator.incidents.open()), "the incident")
-        assert "moved" in str(evaluator.statistics().trouble)
+        until(lambda: "moved" in str(evaluator.statistics().trouble), "the trouble")
+        until(lambda: {"pushed", "checkpoint"} <= {each.kind for each in evaluator.incidents.open()}, "the incidents")
+        assert all("moved" in each.message for each in evaluator.incidents.open())
         (tmp_path / "away").rename(folder)
         until(lambda: not evaluator.statistics().trouble)
-        assert not evaluator.incidents.open()
+        assert {each.kind for each in evaluator.incidents.open()} == {"pushed"}
         pushed.on_next(2)
+        assert not evaluator.incidents.open()
         running.join(60)
         assert came == [1, 2]
 
