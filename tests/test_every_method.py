@@ -205,6 +205,7 @@ DECLARED: Calls = {
     "push": lambda w: w.accept(w.declared.push([7])),
     "on_completed": lambda w: w.declared.on_completed(),
     "on_error": lambda w: w.declared.on_error(ValueError("made by a test")),
+    "end": lambda w: w.declared.end,
     "stream": lambda w: w.declared.stream,
 }
 APP: Calls = {
