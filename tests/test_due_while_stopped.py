@@ -7,6 +7,7 @@ which its functions were mended or the class of its values has changed.
 from __future__ import annotations
 
 import importlib
+import pickle
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -23,6 +24,7 @@ from checkpoint import MemoryStore, SqliteStore
 from hosting import ListSource, QueryEvaluator, event_time
 from hosting.cli.command import main
 from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import header
 from hosting.engine.turns import Dispose, Events, Fail, Rejects, Tick
 from reliable_rx import operators as ops
 from reliable_rx.reliable import Rejected
@@ -534,3 +536,118 @@ def test_several_edited_times_count_from_one_moment(where: str) -> None:
                 evaluator.checkpoint(full=True)
             store, clock[0] = store.reopen(), started_s
     assert found[0] == found[1] == found[2] != []
+
+
+def timed(query: Any) -> Any:
+    """Return *query* with the time of each of its elements."""
+    return query.timestamp().map(lambda told: (told.value, told.timestamp.timestamp()))
+
+
+def test_an_end_between_edits_takes_nothing_from_what_is_due_later() -> None:
+    """Disposing of what "r" reads lets come what is due of it by then; an edit counts from before what is due next."""
+    found = []
+    for settles in (False, True):
+        clock = [1.0]
+        with closing(QueryEvaluator(MemoryStore(), clock=lambda: clock[0], background=False)) as evaluator:
+            evaluator.source("n", ListSource([1], follow=True))
+            read = n.merge(n.delay(20.0), rx.source("q").ignore_elements().catch(rx.never()))
+
+            def ttl(time_s: float, read: Any = read) -> Any:
+                return timed(read.group_by(lambda x: 0, ttl_s=time_s).flat_map(lambda group: group.count()))
+
+            def settle(evaluator: QueryEvaluator = evaluator) -> None:
+                while evaluator.step():
+                    pass
+
+            for name, query in {"a": n.delay(10.0), "q": n.map(abs), "r": ttl(25.0)}.items():
+                evaluator.create(name, query)
+            settle()
+            clock[0] = 15.0
+            evaluator.create("a", n.delay(10.0).map(abs))
+            evaluator.dispose("q")
+            evaluator.create("q", n.map(abs))
+            if settles:
+                settle()
+            clock[0] = 60.0
+            evaluator.create("r", ttl(4.0))
+            for clock[0] in (60.0, 61.0, 90.0, 120.0):
+                settle()
+            evaluator.flush()
+            found.append([each for part in evaluator.stream("r").read(0, 99) for each in part.values])
+    assert found[0] == found[1] == [(1, 21.0), (1, 25.0)]
+
+
+def test_a_silence_that_a_start_counts_afresh_is_not_due_for_an_edit() -> None:
+    """A start that edits another query has noted when a partition is idle; the next one listens to that anew."""
+    found = []
+    for starts_s in ([100.0], [15.0, 100.0]):
+        store, clock = MemoryStore(), [1.0]
+        for number, clock[0] in enumerate([1.0, *starts_s]):
+            with closing(QueryEvaluator(store, clock=lambda: clock[0], background=False)) as evaluator:
+                for name, values in {"n": [1], "m": [5, 9], "k": [1]}.items():
+                    evaluator.source(name, ListSource(values, follow=True))
+                is_last = clock[0] == 100.0
+                quiet = event_time(float, lateness_s=0.0, idle_s=60.0)
+                evaluator.create("a", n.delay(10.0).map(abs) if number else n.delay(10.0))
+                evaluator.create("q", rx.source("m").merge(rx.source("k")), clock=quiet)
+                reads = n.merge(rx.source("q").ignore_elements())
+                ttl_s = 30.0 if is_last else None
+                groups = reads.group_by(lambda x: 0, ttl_s=ttl_s).flat_map(lambda group: group.count())
+                evaluator.create("r", timed(groups))
+                evaluator.start()
+                for clock[0] in [clock[0]] if number == 0 else [100.0, 129.0, 131.0, 200.0] if is_last else []:
+                    while evaluator.step():
+                        pass
+                evaluator.checkpoint(full=True)
+                if is_last:
+                    found.append([each for part in evaluator.stream("r").read(0, 99) for each in part.values])
+            store = store.reopen()
+    assert found[0] == found[1] == [(1, 130.0)]
+
+
+def test_what_a_checkpoint_has_taken_changes_with_no_turn() -> None:
+    """It is written later, while turns go on: what is noted of edits as well."""
+    clock = [1.0]
+    with closing(QueryEvaluator(MemoryStore(), clock=lambda: clock[0], background=False)) as evaluator:
+        evaluator.source("n", ListSource([1], follow=True))
+        for name, query in {"a": n.delay(10.0), "q": n.map(abs), "r": rx.source("q").delay(20.0)}.items():
+            evaluator.create(name, query)
+        while evaluator.step():
+            pass
+        clock[0] = 15.0
+        evaluator.create("a", n.delay(10.0).map(abs))
+        taken = header(evaluator.engine)
+        before = pickle.dumps(taken)
+        clock[0] = 60.0
+        evaluator.dispose("q")
+        evaluator.create("a", n.delay(10.0).map(str))
+        assert pickle.dumps(taken) == before
+
+
+@pytest.mark.parametrize("commands", [["q"], ["other", "q"], ["q", "other"]], ids=" ".join)
+def test_what_a_command_has_dropped_is_not_due_for_an_edit(commands: list[str]) -> None:
+    """In whatever order they are given: "r", which reads "q", is edited with the start and counts from there."""
+    store, clock = MemoryStore(), [1.0]
+
+    def opened(ttl_s: float | None, *, bare: bool = False) -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, clock=lambda: clock[0], background=False)
+        evaluator.source("n", ListSource([1], follow=True))
+        reads = n.merge(rx.source("q").ignore_elements().catch(rx.never())).group_by(lambda x: 0, ttl_s=ttl_s)
+        queries = {"other": n.delay(10.0), "q": n.delay(15.0), "z": n.delay(12.0)}
+        for name, query in {} if bare else {**queries, "r": timed(reads.flat_map(lambda group: group.count()))}.items():
+            evaluator.create(name, query)
+        evaluator.lifecycle.mends = bare
+        evaluator.start()
+        return evaluator
+
+    for name in ["", *commands, ""]:
+        with closing(opened(30.0 if clock[0] == 60.0 else None, bare=bool(name))) as evaluator:
+            if name:
+                evaluator.restart(name)
+            for clock[0] in [] if name else [60.0, 89.0, 91.0] if clock[0] == 60.0 else [1.0]:
+                while evaluator.step():
+                    pass
+            evaluator.checkpoint(full=True)
+            found = [each for part in evaluator.stream("r").read(0, 99) for each in part.values]
+        store, clock[0] = store.reopen(), 50.0 if name != commands[-1] else 60.0
+    assert found == [(1, 90.0)]

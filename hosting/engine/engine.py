@@ -31,7 +31,7 @@ from hosting.engine.routes import Routes
 from hosting.engine.side_outputs import begin_anew, complete, has_ended, take_rejects
 from hosting.engine.skipping import Skips, absorb
 from hosting.engine.suspended import SuspendedQueries, disposed
-from hosting.engine.time_moves import STAND_STILL, TimeMoves
+from hosting.engine.time_moves import MOVING, TimeMoves
 from hosting.engine.timers import Ordering
 from hosting.engine.turns import (
     Answer,
@@ -178,7 +178,7 @@ class QueryEngine(Delivery, TimeMoves):
     def take(self, turn: Turn) -> list[Output]:
         """Take one turn and return what the queries emitted, in the order in which they first did."""
         self.outputs, self.turn = {}, turn
-        self.dues = self.dues if type(turn) in STAND_STILL else None
+        self.dues = None if type(turn) in MOVING else self.dues
         self.number += turn.turns if type(turn) is Events else 1
         TAKE[type(turn)](self, turn)
         if self.immediate or self.cascade:
@@ -310,6 +310,7 @@ class QueryEngine(Delivery, TimeMoves):
                 standing = self.standing.pop(name, None)
                 if standing is not None:
                     self.dispose(standing, anew=turn.anew)
+            self.renew_dues([turn.name])
 
     def _ending(self, turn: Dispose) -> set[str]:
         """Name the queries in which what is due comes before those end that run, as it is told to who reads them."""

@@ -255,7 +255,7 @@ def header(engine: QueryEngine) -> dict[str, Any]:
     return {
         "clock": engine.clock,
         **({"reached": engine.reached} if engine.reached > engine.clock else {}),
-        **({} if engine.dues is None else {"dues": (engine.dues.first, sorted(engine.dues.edited))}),
+        **({} if engine.dues is None else {"dues": (dict(engine.dues.first), sorted(engine.dues.edited))}),
         "number": engine.number,
         "orders": engine.orders,
         "live": {source: sorted(partitions) for source, partitions in engine.live.items()},

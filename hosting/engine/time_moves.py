@@ -23,7 +23,7 @@ from hosting.engine.endless import Rest
 from hosting.engine.routes import top_of
 from hosting.engine.side_outputs import complete
 from hosting.engine.timers import Clock
-from hosting.engine.turns import Appear, Create, Dispose, Fail, Resume
+from hosting.engine.turns import Answer, Events, Rejects, Tick
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.operators.contract.arguments import cut
 from reliable_rx.runtime.instance import Instance, Timer
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 REARMED_MAX = 100_000
 REARMED_IN_ALL_MAX = 300_000_000
-STAND_STILL = frozenset((Create, Dispose, Fail, Resume, Appear))
-"""Turns that let nothing come that is due, or only what is due of their own."""
+MOVING = frozenset((Events, Rejects, Tick, Answer))
+"""Turns that move the clock; others let nothing come that is due, or only what is due of their own."""
 
 
 class Dues(NamedTuple):
@@ -154,8 +154,18 @@ class TimeMoves(Clock):
 
     def note_dues(self, time: float) -> None:
         """Note what is due by *time* before the first of several edits: each takes some of it away."""
-        if self.dues is not None or not self.has_due(time):
-            return
+        if self.dues is None and self.has_due(time):
+            self.dues = Dues(self._first_dues(), set())
+
+    def renew_dues(self, names: Iterable[str]) -> None:
+        """Note what is due first of the queries *names* by now: no edit has changed that."""
+        if self.dues is not None:
+            found = self._first_dues()
+            for name in names:
+                self.dues.first[name] = found.get(name, math.inf)
+
+    def _first_dues(self) -> dict[str, float]:
+        """Return when each query has something due first."""
         found: dict[Any, float] = {}
         for timer in self.timers.heap:
             if isinstance(timer[2], Instance):
@@ -164,7 +174,7 @@ class TimeMoves(Clock):
             if mark.alarm is not None and mark.alarm[2] is not None:
                 for clock in mark.members:
                     keep_least(found, clock.standing.name, mark.alarm[0])
-        self.dues = Dues(found, set())
+        return found
 
     def _fire_of(self, names: Collection[str], time: float) -> None:
         """Fire what is due before *time* in the queries *names* alone, each at its own time; the clock stays.
@@ -181,15 +191,13 @@ class TimeMoves(Clock):
         timers.restore([*due.values(), *(each.alarm for each in marks if each.alarm is not None)])
         self.fire_due(time, inclusive=False)
         self.clock = stood
-        if self.dues is not None:
-            for name in names:
-                self.dues.first.pop(name, None)
         for mark, alarm in zip(marks, alarms, strict=True):
             mark.silence()
             mark.only, mark.alarm = None, alarm
         timers.restore([*(each for each in whole if id(each) not in due), *timers.heap])
         for mark in marks:  # what has come may be what others are behind of now
             mark.set_alarm()
+        self.renew_dues(names)
 
     def _follow_up(self) -> None:
         """Do what follows from what was done, ahead of what comes next."""

@@ -268,7 +268,7 @@ def a_moment_for_each_of_several_edits(patch: pytest.MonkeyPatch) -> None:
 
 @planted("twice")
 def a_moment_that_a_start_forgets(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(engine, "STAND_STILL", engine.STAND_STILL - {Resume})
+    patch.setattr(engine, "MOVING", engine.MOVING | {Resume})
 
 
 @planted("brought")
