@@ -24,10 +24,10 @@ KEPT_TWICE = [(40, True, app)]
 """Rows that have found a fault."""
 AT_STARTS = [pytest.param(*row) for row in KEPT_AT_STARTS]
 AT_STARTS += every_of(119, product(SEEDS, [False, True], HOW, OF), nightly=8)
-AT_ENDS = [pytest.param(*row) for row in KEPT] + every_of(27, product(SEEDS, [False, True], OF), nightly=2)
-TWICE = [pytest.param(*row) for row in KEPT_TWICE] + every_of(47, product(SEEDS, [False, True], OF), nightly=4)
+AT_ENDS = [pytest.param(*row) for row in KEPT] + every_of(41, product(SEEDS, [False, True], OF), nightly=2)
+TWICE = [pytest.param(*row) for row in KEPT_TWICE] + every_of(97, product(SEEDS, [False, True], OF), nightly=4)
 BESIDE = [pytest.param(*row) for row in KEPT_BESIDE]
-BESIDE += every_of(101, product(SEEDS, [False, True], ["", "stopped"], OF), nightly=8)
+BESIDE += every_of(211, product(SEEDS, [False, True], ["", "stopped"], OF), nightly=8)
 
 
 @cache
