@@ -336,8 +336,7 @@ class QueryEngine(Delivery, TimeMoves):
             self.retired.put(name, standing.emitted)
 
     def take_resume(self, turn: Resume) -> None:
-        for mark in self.watermarks.by_name.values():
-            mark.wake(turn.time, turn.partitions)
+        self.watermarks.wake(turn.time, turn.partitions)
 
     def take_appear(self, turn: Appear) -> None:
         if turn.source in self.failures:

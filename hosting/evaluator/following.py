@@ -62,9 +62,7 @@ class Following:
             engine.begun = {}
             self._stay.clear()
             for name in in_reading_order(engine, handed_on(engine, engine.standing)):
-                origin = left_behind(engine, [name], begun, engine.begun).get(name)
-                if origin and name not in self._stay:
-                    self._run_again(name, origin, begun)
+                self._run_left_behind(name, begun)
             begun = engine.begun
 
     def run_first(self, turn: Create, *, starting: bool = False) -> None:
@@ -119,10 +117,14 @@ class Following:
         """Run those again first that the query of *turn* reads; return one that stays as it ended, if any does."""
         engine, failed = self._engine, self._failed_before(turn)
         for name in in_reading_order(engine, failed):
-            origin = left_behind(engine, [name], begun, engine.begun).get(name)
-            if origin and name not in self._stay:
-                self._run_again(name, origin, begun)
+            self._run_left_behind(name, begun)
         return next(iter(left_behind(engine, failed, begun, engine.begun)), None)
+
+    def _run_left_behind(self, name: str, begun: Mapping[str, Any]) -> None:
+        """Run *name* again if one has *begun* that it had failed with, and if it may."""
+        origin = left_behind(self._engine, [name], begun, self._engine.begun).get(name)
+        if origin and name not in self._stay:
+            self._run_again(name, origin, begun)
 
     def _run_again(self, name: str, origin: str, begun: Mapping[str, Any]) -> None:
         try:

@@ -309,7 +309,6 @@ class Watermark:
                 mark.seen = max(mark.seen, time)
         self.silence()
         self.set_alarm()
-        self.engine.renew_dues([clock.standing.name for clock in self.members])
 
     # -- who shares it
 
