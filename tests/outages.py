@@ -267,6 +267,25 @@ class Beside(Timed):
         super().create(evaluator, name)
 
 
+class AtStop(Timed):
+    """One app that is edited when it stops; or with the start, behind a stop of which the time is known, or a kill."""
+
+    def pass_over(self, acts: random.Random, ends: random.Random, how: str) -> None:
+        standing, mended = self.evaluator.engine.standing, acts.sample(NAMES, acts.choice([1, 2, 3]))
+        names = [name for name in NAMES if name in mended and standing[name].status == "running"]
+        if how:
+            self.end(how if how in ENDS else ends.choice(ENDS))
+        for name in names:
+            times, is_other = self.changes[name]
+            self.changes[name] = (times + 1, is_other)
+            if not how:
+                self.create(self.evaluator, name)
+        self.now += acts.choice(BETWEEN_S)
+        if how:
+            self.start(ends)
+        self.settle()
+
+
 class Twice(Timed):
     """One app that is edited twice while something is due, at one time: with the end of a process in between, or not.
 
@@ -276,7 +295,12 @@ class Twice(Timed):
     def pass_over(self, acts: random.Random, ends: random.Random, how: str) -> None:
         first, second = (acts.sample(NAMES, acts.choice([1, 2, 3])) for _ in range(2))
         end = ends.choice(["stopped", "killed at once", "full checkpoint"]) if how else ""
+        stops = acts.random() < 0.5
+        if stops:
+            self.end("stopped")
         self.now += acts.choice(BETWEEN_S)
+        if stops:
+            self.evaluator = self.opened()
         if self.all_run():
             self.mend(first)
             if self.all_run():

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lanes import NIGHT, every_of
-from outages import ENDS, Beside, Leaps, Outages, Pending, Silent, Timed, Twice, played
+from outages import ENDS, AtStop, Beside, Leaps, Outages, Pending, Silent, Timed, Twice, played
 from random_apps import app
 from random_webs import web
 
@@ -20,12 +20,15 @@ SILENT = [(1, app), (28, app), (33, app), (64, app), (397, app), (22, web)]
 KEPT = [(31, False, app), (477, False, app)]
 KEPT_AT_STARTS = [(2, True, "stopped", app), (58, False, "stopped", app), (154, True, "mixed", web)]
 KEPT_BESIDE = [(12, False, "", web)]
+KEPT_AT_STOP = [(4, False, web), (20, False, app)]
 KEPT_TWICE = [(40, True, app)]
 """Rows that have found a fault."""
 AT_STARTS = [pytest.param(*row) for row in KEPT_AT_STARTS]
 AT_STARTS += every_of(119, product(SEEDS, [False, True], HOW, OF), nightly=8)
 AT_ENDS = [pytest.param(*row) for row in KEPT] + every_of(41, product(SEEDS, [False, True], OF), nightly=2)
 TWICE = [pytest.param(*row) for row in KEPT_TWICE] + every_of(97, product(SEEDS, [False, True], OF), nightly=4)
+AT_STOP = [pytest.param(*row) for row in KEPT_AT_STOP]
+AT_STOP += every_of(97, product(SEEDS, [False, True], OF), nightly=4)
 BESIDE = [pytest.param(*row) for row in KEPT_BESIDE]
 BESIDE += every_of(211, product(SEEDS, [False, True], ["", "stopped"], OF), nightly=8)
 
@@ -44,6 +47,10 @@ def check_pending(seed: int, clocked: bool, kind: type[Pending], of: Any) -> Non
 
 def check_beside(seed: int, clocked: bool, how: str, of: Any) -> None:
     assert (seed, played(seed, clocked, how, Timed, of)[0]) == (seed, played(seed, clocked, how, Beside, of)[0])
+
+
+def check_at_stop(seed: int, clocked: bool, of: Any) -> None:
+    assert (seed, played(seed, clocked, "", AtStop, of)[0]) == (seed, played(seed, clocked, "mixed", AtStop, of)[0])
 
 
 def check_twice(seed: int, clocked: bool, of: Any) -> None:
@@ -76,6 +83,12 @@ def test_what_is_due_beside_an_app_changes_nothing(seed: int, clocked: bool, how
     check_beside(seed, clocked, how, of)
 
 
+@pytest.mark.parametrize("seed, clocked, of", AT_STOP)
+def test_an_edit_with_a_start_is_one_at_the_stop(seed: int, clocked: bool, of: Any) -> None:
+    """Mended functions and times: what came due meanwhile meets them at its own time, however the process has ended."""
+    check_at_stop(seed, clocked, of)
+
+
 @pytest.mark.parametrize("seed, clocked, of", TWICE)
 def test_edits_of_one_start_may_be_those_of_two(seed: int, clocked: bool, of: Any) -> None:
     """What is due is the same for all of them, whatever ends the process between two."""
@@ -97,6 +110,7 @@ def test_each_night_draws_outages_of_its_own(clocked: bool, of: Any) -> None:
         check_pending(seed, clocked, Pending, of)
         check_beside(seed, clocked, "stopped", of)
         check_twice(seed, clocked, of)
+        check_at_stop(seed, clocked, of)
         if of is app:  # a web is silent where a host's pause has a say in it
             check_pending(seed, clocked, Silent, of)
         assert (seed, played(seed, clocked, "mixed", Outages, of)[0]) == (seed, whole(seed, clocked, of))

@@ -70,17 +70,6 @@ class Readers:
             waiting += new
         return found
 
-    def behind(self, sources: Iterable[str]) -> set[str]:
-        """Return the queries whose streams are *sources*, and those that these read, directly or not."""
-        found, waiting = set[str](), [*map(query_of, sources)]
-        while waiting:
-            at = waiting.pop()
-            there = self.standing.get(at)
-            if there is not None and at not in found:
-                found.add(at)
-                waiting += map(query_of, {*self.reads(at), *waited_for(there)})
-        return found
-
     def declare(self, name: str, sources: frozenset[str]) -> None:
         """Note a query that will be created later. *Raises* `QueryRefused` for one that would read itself."""
         refuse_cycle(name, sources, self.reads)

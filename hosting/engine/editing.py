@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint.format.codec import decode_data, digest, encode
 from checkpoint.format.salvage import Unreadable
-from hosting.engine.cycles import NAMED_MAX, waited_for
+from hosting.engine.cycles import NAMED_MAX
 from hosting.engine.differing import note_of
 from hosting.engine.hosted_query import COMPLETED, RUNNING, Standing
 from hosting.engine.plan_names import are_comparable, do_the_same
@@ -193,7 +193,7 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
     loader.remember(before)
     with going_over(modules_of(engine, after.plan)):
         state, lost = through_bytes(engine, before, loader)
-    moment = engine.moment_of(after.name, {*after.plan.sources, *waited_for(before)})
+    moment = engine.edited_at(after.born)
     loader.lenient, loader.refitting.adopting = bool(lost), partial(engine.at, moment)
     if state is None:
         paths = [node.path for node in before.plan.nodes if node.slot >= 0]

@@ -31,7 +31,7 @@ from hosting.engine.routes import Routes
 from hosting.engine.side_outputs import begin_anew, complete, has_ended, take_rejects
 from hosting.engine.skipping import Skips, absorb
 from hosting.engine.suspended import SuspendedQueries, disposed
-from hosting.engine.time_moves import MOVING, TimeMoves
+from hosting.engine.time_moves import MOVING, Stop, TimeMoves
 from hosting.engine.timers import Ordering
 from hosting.engine.turns import (
     Answer,
@@ -178,7 +178,7 @@ class QueryEngine(Delivery, TimeMoves):
     def take(self, turn: Turn) -> list[Output]:
         """Take one turn and return what the queries emitted, in the order in which they first did."""
         self.outputs, self.turn = {}, turn
-        self.dues = None if type(turn) in MOVING else self.dues
+        self.stop = None if type(turn) in MOVING else self.stop
         self.number += turn.turns if type(turn) is Events else 1
         TAKE[type(turn)](self, turn)
         if self.immediate or self.cascade:
@@ -258,7 +258,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.calls.answer(turn.call, turn.payload)
 
     def take_create(self, turn: Create) -> None:
-        with self.edits(turn.name, turn.time):
+        with self.ahead(turn.time):
             self.create(turn)
 
     def create(self, turn: Create) -> None:
@@ -310,7 +310,6 @@ class QueryEngine(Delivery, TimeMoves):
                 standing = self.standing.pop(name, None)
                 if standing is not None:
                     self.dispose(standing, anew=turn.anew)
-            self.renew_dues([turn.name])
 
     def _ending(self, turn: Dispose) -> set[str]:
         """Name the queries in which what is due comes before those end that run, as it is told to who reads them."""
@@ -336,6 +335,8 @@ class QueryEngine(Delivery, TimeMoves):
             self.retired.put(name, standing.emitted)
 
     def take_resume(self, turn: Resume) -> None:
+        if self.stop is None and turn.ran_until is not None:
+            self.stop = Stop(turn.ran_until, self.orders)
         self.watermarks.wake(turn.time, turn.partitions)
 
     def take_appear(self, turn: Appear) -> None:

@@ -26,7 +26,6 @@ def take_fail(engine: QueryEngine, turn: Fail) -> None:
     if standing is not None:
         with engine.ahead(turn.time):
             _fail(engine, standing, turn)
-        engine.renew_dues([turn.name])
 
 
 def _fail(engine: QueryEngine, standing: Standing, turn: Fail) -> None:

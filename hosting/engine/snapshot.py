@@ -26,7 +26,7 @@ from hosting.engine.failure import stored_mishaps
 from hosting.engine.hosted_query import Standing, TopRow
 from hosting.engine.records import INSIDE, Record, by_kind, packed, portions, query_of, read_records
 from hosting.engine.suspended import SUSPENDED, Suspended, Taking, is_of_others, load_suspended, suspend, take_over
-from hosting.engine.time_moves import Dues
+from hosting.engine.time_moves import Stop
 from hosting.engine.unloadable import blank, is_misfit, silence, unloadable, unreadable_rows
 from reliable_rx.class_of import ids_of
 from reliable_rx.errors import CheckpointRefused
@@ -255,7 +255,7 @@ def header(engine: QueryEngine) -> dict[str, Any]:
     return {
         "clock": engine.clock,
         **({"reached": engine.reached} if engine.reached > engine.clock else {}),
-        **({} if engine.dues is None else {"dues": (dict(engine.dues.first), sorted(engine.dues.edited))}),
+        **({} if engine.stop is None else {"stop": tuple(engine.stop)}),
         "number": engine.number,
         "orders": engine.orders,
         "live": {source: sorted(partitions) for source, partitions in engine.live.items()},
@@ -296,9 +296,8 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     engine.moving = True
     engine.clock, engine.number, engine.orders = head["clock"], head["number"], head["orders"]
     engine.reached = head.get("reached", engine.clock)
-    if "dues" in head:
-        first, edited = head["dues"]
-        engine.dues = Dues(dict(first), {*edited})
+    if "stop" in head:
+        engine.stop = Stop(*head["stop"])
     for source, partitions in head["live"].items():
         engine.live[source] = set(partitions)
     engine.failures = dict(head["failures"])

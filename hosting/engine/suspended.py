@@ -10,6 +10,7 @@ time, years ago, would keep a whole app from a new Python).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.format.code import OtherCode, makers
@@ -358,6 +359,8 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
     top = kept.top._replace(row=state)
     standing.restore(top)
     engine.standing[turn.name] = standing
+    moment = engine.edited_at(standing.born)
+    loader.refitting.adopting = partial(engine.at, moment)
     engine.moving = True
     engine.skips.goes_over(engine, turn.name)
     try:
@@ -371,6 +374,7 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
     finally:
         engine.moving = False
     loader.settle()
+    engine.settle_at(moment)
     loader.begin_new(engine)
     for unit in (standing, *units(standing)):
         engine.touch(unit)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hosting.engine.dispatch import Cascade
 from hosting.engine.endless import Rest
@@ -40,11 +40,11 @@ MOVING = frozenset((Events, Rejects, Tick, Answer))
 """Turns that move the clock; others let nothing come that is due, or only what is due of their own."""
 
 
-class Dues(NamedTuple):
-    """By query, when it had something due *first*, and which have been created or *edited* ahead of what was."""
+class Stop(NamedTuple):
+    """The *time* until which the process before is known to have run, and which subscription was the *newest* then."""
 
-    first: dict[str, float]
-    edited: set[str]
+    time: float
+    newest: int
 
 
 class TimeMoves(Clock):
@@ -58,8 +58,8 @@ class TimeMoves(Clock):
     """From when to when the clock went at once, if it did."""
     reached = -math.inf
     """The latest time of what was done ahead of what was due, at which the engine's clock is not yet."""
-    dues: Dues | None = None
-    """What was due before the edits that have been made ahead of it."""
+    stop: Stop | None = None
+    """The end of the process before, until the clock moves behind it: edited times count from there."""
     heard_until: float | None = None
     """While something is done so, where the clock stands: silence counts to there, as what is due comes behind."""
 
@@ -97,7 +97,7 @@ class TimeMoves(Clock):
         So what came due while nothing ran meets the query as it was edited, and what an edit brings begins now. What is
         due in the queries *of* which one ends, and that read one another, is fired before.
         """
-        if self.dues is None and not self.has_due(time):
+        if self.stop is None and not self.has_due(time):
             self.advance(time)
             yield
             return
@@ -112,15 +112,6 @@ class TimeMoves(Clock):
             self.clock, self.heard_until = stood, None
 
     @contextmanager
-    def edits(self, name: str, time: float) -> Iterator[None]:
-        """Have the query *name* created or edited at *time*, ahead of what is due before it."""
-        self.note_dues(time)
-        with self.ahead(time):
-            yield
-        if self.dues is not None:
-            self.dues.edited.add(name)
-
-    @contextmanager
     def at(self, time: float) -> Iterator[None]:
         """Have what is done within happen at *time*."""
         now, self.clock = self.clock, time
@@ -133,48 +124,18 @@ class TimeMoves(Clock):
         """Do what an edit has set going at *time*, and not now: that is done with all else that its turn does."""
         immediate = self.immediate
         if time < self.clock and immediate:
-            others = [each for each in immediate if each[0] != time]
-            own = [each for each in immediate if each[0] == time]
+            others = [each for each in immediate if each[0] > time]
+            own = [each for each in immediate if each[0] <= time]
             immediate.clear()
             immediate.extend(own)
             with self.at(time):
-                self.settle_immediate()
+                self._follow_up()
             immediate.extend(others)
 
-    def moment_of(self, name: str, sources: Iterable[str]) -> float:
-        """Return when an edit of the query *name* counts: just before what was due first of it, or behind *sources*.
-
-        One more edit counts from now: what the one before has brought was not there then.
-        """
-        if self.heard_until is None or self.dues is None or name in self.dues.edited:
-            return self.clock
-        read = self.readers.behind([*sources, *self.readers.chosen.get(name, ())])
-        due = min(self.dues.first.get(each, math.inf) for each in {name, *read})
-        return min(self.clock, max(self.heard_until, math.nextafter(due, -math.inf)))
-
-    def note_dues(self, time: float) -> None:
-        """Note what is due by *time* before the first of several edits: each takes some of it away."""
-        if self.dues is None and self.has_due(time):
-            self.dues = Dues(self._first_dues(), set())
-
-    def renew_dues(self, names: Iterable[str]) -> None:
-        """Note what is due first of the queries *names* by now: no edit has changed that."""
-        if self.dues is not None:
-            found = self._first_dues()
-            for name in names:
-                self.dues.first[name] = found.get(name, math.inf)
-
-    def _first_dues(self) -> dict[str, float]:
-        """Return when each query has something due first."""
-        found: dict[Any, float] = {}
-        for timer in self.timers.heap:
-            if isinstance(timer[2], Instance):
-                keep_least(found, top_of(timer[2]).key, timer[0])
-        for mark in self.watermarks.by_name.values():
-            if mark.alarm is not None and mark.alarm[2] is not None:
-                for clock in mark.members:
-                    keep_least(found, clock.standing.name, mark.alarm[0])
-        return found
+    def edited_at(self, born: int) -> float:
+        """Return from when it counts what an edit does to a query that was *born* then: from the stop, or else now."""
+        stop = self.stop
+        return self.clock if stop is None or born > stop.newest else min(stop.time, self.clock)
 
     def _fire_of(self, names: Collection[str], time: float) -> None:
         """Fire what is due before *time* in the queries *names* alone, each at its own time; the clock stays.
@@ -197,7 +158,6 @@ class TimeMoves(Clock):
         timers.restore([*(each for each in whole if id(each) not in due), *timers.heap])
         for mark in marks:  # what has come may be what others are behind of now
             mark.set_alarm()
-        self.renew_dues(names)
 
     def _follow_up(self) -> None:
         """Do what follows from what was done, ahead of what comes next."""
@@ -258,10 +218,6 @@ class TimeMoves(Clock):
             most=most,
         )
         finish_node(instance, instance.plan.root, error)
-
-
-def keep_least(found: dict[Any, float], key: Any, value: float) -> None:
-    found[key] = min(found.get(key, math.inf), value)
 
 
 def is_hopeless(begun: float, reached: float, end: float) -> bool:

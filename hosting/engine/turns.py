@@ -100,10 +100,14 @@ class Fail(NamedTuple):
 
 
 class Resume(NamedTuple):
-    """Partitions were not silent until *time*, but unheard: these, or all, where the engine could take no turns."""
+    """Partitions were not silent until *time*, but unheard: these, or all, where the engine could take no turns.
+
+    At a start it says until when the process before is known to have run.
+    """
 
     time: float
     partitions: tuple[tuple[str, str], ...] | None = None
+    ran_until: float | None = None
 
 
 class Appear(NamedTuple):

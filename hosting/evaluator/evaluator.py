@@ -476,7 +476,7 @@ class QueryEvaluator(Looking):
             "holders": self.holders.positions(),
             "sinks": self.outlets.labels(),
             "delivery": self.delivery,
-            "ahead_s": self.time.ahead_s,
+            **self.time.for_checkpoint(self._now()),
             "makers": tuple(makers()),
             **({"queries": [*engine.standing, *engine.suspended]} if self.incidents.place else {}),
         }

@@ -107,6 +107,8 @@ def go_live(evaluator: QueryEvaluator, meta: dict[str, Any], events: int) -> Non
     evaluator.engine.replaying = False
     if not evaluator.intake.event_time:
         evaluator.time.read(evaluator.engine.reached)
+    engine = evaluator.engine
+    evaluator.standstill.ran_until = max(engine.clock, engine.reached, meta.get("time", -math.inf))
     evaluator.engine.plans.stored = {}
     evaluator.calls.recovered()
     evaluator.growth.begin(meta.get("extents", {}), evaluator.intake.partitions.values())

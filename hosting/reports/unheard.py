@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
+from hosting.engine.time_moves import MOVING
 from hosting.engine.turns import Appear, Events, Expect, Resume, Turn
 from hosting.sources.pushed import LogUnavailable
 from reliable_rx.errors import SourceFailed
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from hosting.edges.ingress import Intake
     from hosting.engine.event_time.watermark import Watermark
     from hosting.engine.event_time.watermarks import Watermarks
+    from hosting.engine.hosted_query import Standing
+    from hosting.engine.suspended import SuspendedQueries
 
 HEARD = 0.25
 """For such a part of what counts as silence a partition that was listened to is not asked for the sake of a query."""
@@ -32,19 +35,26 @@ Channel = tuple[str, str]
 """A source and its partition."""
 
 
-class Marked(Protocol):
-    """What has watermarks."""
+class Hosting(Protocol):
+    """What has queries and their watermarks."""
 
-    @property
-    def watermarks(self) -> Watermarks: ...
+    standing: dict[str, Standing]
+    suspended: SuspendedQueries
+    watermarks: Watermarks
 
 
 class Standstill:
     """Time in which no turn can be taken, which is no silence of partitions; at a start it has lasted for ever."""
 
-    def __init__(self, engine: Marked, intake: Intake, now: Callable[[], float]) -> None:
+    def __init__(self, engine: Hosting, intake: Intake, now: Callable[[], float]) -> None:
         self._engine, self._intake, self._now = engine, intake, now
         self.since: float | None = -math.inf
+        self.ran_until = -math.inf
+        """Until when the process before is known to have run."""
+
+    @property
+    def _hosts(self) -> bool:
+        return bool(self._engine.standing or self._engine.suspended)
 
     def begin(self) -> None:
         """No turn can be taken from now on, or already."""
@@ -69,6 +79,8 @@ class Standstill:
         if since is None:
             return unheard(self._intake, marks, turn)
         time = self._now()
+        if turn is not None and type(turn) not in MOVING and since == -math.inf and self._hosts:
+            return Resume(time, ran_until=min(self.ran_until, time))
         return Resume(time) if time - since > marks.idle_s / 2 else None
 
 

@@ -29,8 +29,9 @@ from planted_checks import Plants
 from hosting import QueryEvaluator
 from hosting.engine import engine
 from hosting.engine.dispatch import Delivery
+from hosting.engine.engine import QueryEngine
 from hosting.engine.event_time.watermark import Watermark
-from hosting.engine.time_moves import Dues, TimeMoves
+from hosting.engine.time_moves import TimeMoves
 from hosting.engine.turns import Resume
 from hosting.evaluator.following import Following
 from hosting.evaluator.late_readers import LateReaders
@@ -98,26 +99,20 @@ def silence(place: Place) -> None:
         test_outages.test_silence_comes_before_an_end_and_counts_to_where_the_clock_stands(seed, of)
 
 
-def beside(place: Place) -> None:
-    """Edited times of an app beside which something is due."""
-    for row in test_outages.KEPT_BESIDE:
-        test_outages.test_what_is_due_beside_an_app_changes_nothing(*row)
-
-
-def twice(place: Place) -> None:
-    """Edits of one start, or of two."""
-    for row in test_outages.KEPT_TWICE:
-        test_outages.test_edits_of_one_start_may_be_those_of_two(*row)
+def starts(place: Place) -> None:
+    """A start that edits one query, and one that edits another."""
+    test_due_while_stopped.test_a_start_that_edits_another_query_and_takes_no_events_is_no_moment()
 
 
 def brought(place: Place) -> None:
-    """An edit of what an edit has just brought."""
-    test_due_while_stopped.test_what_an_edit_has_brought_counts_from_there("buffer_with_time", False)
+    """An edit of what a start has just brought."""
+    test_due_while_stopped.test_an_edit_of_what_a_start_has_brought_counts_from_now("buffer_with_time")
 
 
-def moments(place: Place) -> None:
-    """Edits of several times in one start."""
-    test_due_while_stopped.test_several_edited_times_count_from_one_moment("in two queries")
+def at_stop(place: Place) -> None:
+    """Edits with the start, or at the stop."""
+    for row in test_outages.KEPT_AT_STOP:
+        test_outages.test_an_edit_with_a_start_is_one_at_the_stop(*row)
 
 
 def looked_at(place: Place) -> None:
@@ -161,10 +156,9 @@ CHECKS = {
     "outages": outages,
     "revived": revived,
     "silence": silence,
-    "beside": beside,
     "looked at": looked_at,
-    "moments": moments,
-    "twice": twice,
+    "at stop": at_stop,
+    "starts": starts,
     "brought": brought,
     "unheard": unheard,
     "half alive": half_alive,
@@ -248,32 +242,49 @@ def a_silence_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TimeMoves, "_fire_of", fire_and_forget)
 
 
-@planted("beside")
-def edited_times_that_count_from_the_last_turn(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        TimeMoves, "moment_of", lambda self, name, sources: self.clock if self.heard_until is None else self.heard_until
-    )
+@planted("at stop")
+def edited_times_that_count_from_the_start(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TimeMoves, "edited_at", lambda self, born: self.clock)
 
 
-@planted("moments")
-def a_moment_for_each_of_several_edits(patch: pytest.MonkeyPatch) -> None:
-    note = TimeMoves.note_dues
+@planted("at stop")
+def what_follows_from_an_edit_at_another_time(patch: pytest.MonkeyPatch) -> None:
+    settle_at = TimeMoves.settle_at
 
-    def note_again(self: TimeMoves, time: float) -> None:
-        self.dues = None
-        note(self, time)
+    def settle_alone(self: TimeMoves, time: float) -> None:
+        with patch.context() as now:
+            now.setattr(TimeMoves, "_follow_up", QueryEngine.settle_immediate)
+            settle_at(self, time)
 
-    patch.setattr(TimeMoves, "note_dues", note_again)
+    patch.setattr(TimeMoves, "settle_at", settle_alone)
 
 
-@planted("twice")
-def a_moment_that_a_start_forgets(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(engine, "MOVING", engine.MOVING | {Resume})
+@planted("at stop")
+def what_is_over_by_an_edit_left_for_later(patch: pytest.MonkeyPatch) -> None:
+    settle_at = TimeMoves.settle_at
+
+    def settle_some(self: TimeMoves, time: float) -> None:
+        late = [each for each in self.immediate if each[0] < time]
+        for each in late:
+            self.immediate.remove(each)
+        settle_at(self, time)
+        self.immediate.extend(late)
+
+    patch.setattr(TimeMoves, "settle_at", settle_some)
+
+
+@planted("starts")
+def a_stop_at_each_start(patch: pytest.MonkeyPatch) -> None:
+    def take_resume(self: QueryEngine, turn: Resume) -> None:
+        self.stop = None if turn.ran_until is not None else self.stop
+        QueryEngine.take_resume(self, turn)
+
+    patch.setattr(engine, "TAKE", {**engine.TAKE, Resume: take_resume})
 
 
 @planted("brought")
-def a_moment_before_what_an_edit_has_brought(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Dues, "edited", property(lambda self: set()))
+def an_edit_before_the_query_was_there(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TimeMoves, "edited_at", lambda self, born: self.clock if self.stop is None else self.stop.time)
 
 
 @planted("half alive")

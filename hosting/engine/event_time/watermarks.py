@@ -70,10 +70,9 @@ class Watermarks:
             mark.arrive(*origin, values)
 
     def wake(self, time: float, partitions: Collection[tuple[str, str]] | None) -> None:
-        """Count silence from *time* on for all; what is due for it is another by that."""
+        """Count silence from *time* on for all."""
         for mark in self.by_name.values():
             mark.wake(time, partitions)
-        self.engine.renew_dues([clock.standing.name for mark in self.by_name.values() for clock in mark.members])
 
     def ends_of(self, sources: frozenset[str]) -> dict[str, Exception | None]:
         """Return which of *sources* have ended, and with what error."""
