@@ -614,7 +614,7 @@ def test_a_clock_that_is_taken_over_waits_for_sources_that_are_new() -> None:
     marks = (("a", "0", 5.0, 5.0, False), ("gone", "0", 9.0, 9.0, False))
     spec = event_time(float)
     saved = (b"", ["a", "gone"], 5.0, list(marks), None, dict[str, Any]())
-    name = stored_clocks.take_over(engine.watermarks, saved, spec, frozenset("ab"), "q", ())
+    name = stored_clocks.take_over(engine.watermarks, saved, spec, frozenset("ab"), ())
     found = engine.watermarks.by_name[name].marks
     assert found.keys() == {("a", "0"), ("b", "0"), ("b", "1")} and found["a", "0"].high == 5.0
 

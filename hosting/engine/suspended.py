@@ -284,7 +284,7 @@ def take_over(engine: QueryEngine, loader: Taking, top: TopRow) -> bool:
     if row is not None and spec is not None and top.status == RUNNING:
         saved = engine.suspended.watermarks[row[0]]
         sources = stored_clocks.sources_with(engine, standing, saved, spec)
-        row = (stored_clocks.take_over(engine.watermarks, saved, spec, sources, top.name, row[4]), *row[1:])
+        row = (stored_clocks.take_over(engine.watermarks, saved, spec, sources, row[4]), *row[1:])
     elif row is not None:
         row = stored_clocks.named_here(standing, row, spec)
     if row is not None:

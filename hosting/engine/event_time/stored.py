@@ -65,17 +65,14 @@ def restore(watermarks: Watermarks, name: str, spec: EventTime, saved: Saved) ->
 
 
 def take_over(
-    watermarks: Watermarks, before: Saved, spec: EventTime, sources: frozenset[str], query: str, ended: Sequence[str]
+    watermarks: Watermarks, before: Saved, spec: EventTime, sources: frozenset[str], ended: Sequence[str]
 ) -> str:
     """Let the watermark of *spec* go on where another was saved; return its name.
 
-    One that is there and stands elsewhere, or is of those that have been told other ends than *ended*, is left alone:
-    *query* has one of its own until its clock is edited.
+    One that is there and stands elsewhere, or is of those that have been told other ends than *ended*, is left alone.
     """
     name = watermarks.named(spec, sources)
-    there = watermarks.by_name.get(name)
-    if there is not None and not (stands_at(there, before) and there.is_shared_by(ended)):
-        name = f"{name} {query}"
+    name = watermarks.fitting(name, lambda there: stands_at(there, before) and there.is_shared_by(ended))
     if name not in watermarks.by_name:
         _continue(watermarks, name, before, spec, sources)
     return name
@@ -148,7 +145,8 @@ def take_up(engine: QueryEngine, standing: Standing, row: ClockRow, saved: Saved
     """
     marks, sources = engine.watermarks, sources_with(engine, standing, saved, spec)
     clock, over = EventClock(engine), marks.ends_of(sources)
-    name = marks.shared(marks.named(spec, sources), {*over, *row[4]}, clock)
+    ended = {*over, *row[4]}
+    name = marks.fitting(marks.named(spec, sources), lambda there: there.is_shared_by(ended, clock))
     if name not in marks.by_name:
         found = _continue(marks, name, saved, spec, sources)
         for source, partition in found.marks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ class Watermarks:
         """Return the watermark of *clock* over *sources*, making it at its first use."""
         over = self.ends_of(sources)
         ended = {*over, *clock.ended}
-        name = self.shared(self.named(spec, sources), ended, clock)
+        name = self.fitting(self.named(spec, sources), lambda there: there.is_shared_by(ended, clock))
         found = self.by_name.get(name)
         if found is None:
             found = self.make(name, spec, sources)
@@ -52,13 +52,14 @@ class Watermarks:
         found.over = over
         return found
 
-    def shared(self, name: str, ended: Collection[str], clock: EventClock) -> str:
-        """Return *name*, or one behind it: those share a watermark who have been told the same ends.
+    def fitting(self, name: str, fits: Callable[[Watermark], bool]) -> str:
+        """Return *name*, or the first one behind it that is free or of a watermark that *fits*.
 
-        Others would wait for what they do not hear, or find that the time has gone on without what they do.
+        Those share one who have been told the same ends: others would wait for what they do not hear, or find that the
+        time has gone on without what they do.
         """
         found, number = name, 1
-        while (there := self.by_name.get(found)) is not None and not there.is_shared_by(ended, clock):
+        while (there := self.by_name.get(found)) is not None and not fits(there):
             number += 1
             found = f"{name}\n{number}"
         return found
