@@ -63,8 +63,9 @@ class HostClock:
         """Go on behind a former run, which had *reached* a time and was *ahead_s* ahead of the host's clock then."""
         self.reached, self.ahead_s = reached, ahead_s
 
-    def for_checkpoint(self, now: float) -> dict[str, float]:
-        return {"ahead_s": self.ahead_s, "time": now}
+    def for_checkpoint(self, time: float) -> dict[str, float]:
+        """Return what the next process is to know; *time* is until when the app has run."""
+        return {"ahead_s": self.ahead_s, "time": time}
 
     def read(self, floor: float = -math.inf) -> float:
         """Return the time now, which is not before *floor* nor before what was returned last."""
