@@ -244,18 +244,16 @@ class Silent(Pending):
 
 
 class Timed(Outages):
-    """One app of which times are edited, too."""
+    """One app of which times are edited, too: two in each query."""
 
     def declared(self, name: str) -> Declared:
         query, policy, clock = super().declared(name)
-        time_s, timed = (
-            TIMES_S[self.changes[name][0] % len(TIMES_S)],
-            TIMED[(self.seed + NAMES.index(name)) % len(TIMED)],
-        )
+        times, place = self.changes[name][0], self.seed + NAMES.index(name)
+        first, second = (TIMED[number % len(TIMED)] for number in (place, place * 7 + 3))
+        first_s, second_s = (TIMES_S[number % len(TIMES_S)] for number in (times, times + 2))
         at_s = ops.map(lambda told: (num(told.value), told.timestamp.timestamp()))
-        return Declared(
-            query.pipe(ops.map(lambda value: num(value) % 5), timed(time_s), ops.timestamp(), at_s), policy, clock
-        )
+        timed = [ops.map(lambda value: num(value) % 5), first(first_s), ops.map(lambda value: num(value) % 3)]
+        return Declared(query.pipe(*timed, second(second_s), ops.timestamp(), at_s), policy, clock)
 
 
 class Beside(Timed):
