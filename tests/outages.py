@@ -112,7 +112,7 @@ class Outages(Run):
         self.now += leap_s / 2
         is_clocked = self.declared(commanded).clock is not None  # of which nothing is stored once it has ended
         if command and commanded not in away and not (command == "restart" and is_clocked):
-            self.command(command, commanded, is_running=not how)
+            self.command(command, commanded, is_running=not how, is_killed=ends.random() < 0.5)
             away += [commanded] * (command == "dispose")
         self.now += leap_s / 2
         for name, change in changed.items():
@@ -130,7 +130,7 @@ class Outages(Run):
             self.create(self.evaluator, called)
         self.settle()
 
-    def command(self, command: str, name: str, *, is_running: bool) -> None:
+    def command(self, command: str, name: str, *, is_running: bool, is_killed: bool) -> None:
         """Do what the command line does on a stopped store, with nothing declared but the sources."""
         if is_running:
             self.evaluator.lifecycle.mends = True
@@ -141,7 +141,8 @@ class Outages(Run):
             evaluator.lifecycle.mends = True
             evaluator.start()
             call(evaluator, command, name)
-            evaluator.checkpoint(full=True)
+            if not is_killed:
+                evaluator.checkpoint(full=True)
         self.store = self.store.reopen()
 
     def bare(self, store: MemoryStore) -> QueryEvaluator:
@@ -285,7 +286,7 @@ class AtStop(Timed):
 
 
 class Twice(Timed):
-    """One app that is edited twice while something is due, at one time: with the end of a process in between, or not.
+    """One app that is edited twice while something is due, with the end of a process in between, or not.
 
     Nobody begins anew in between.
     """
@@ -301,6 +302,7 @@ class Twice(Timed):
             self.evaluator = self.opened()
         if self.all_run():
             self.mend(first)
+            self.now += 1.0 * stops  # else what a process edits counts from when it does
             if self.all_run():
                 self.mend(second, end)
         self.settle()

@@ -595,3 +595,65 @@ def test_a_command_on_the_stopped_store_is_no_moment(commands: list[str]) -> Non
             found = [each for part in evaluator.stream("r").read(0, 99) for each in part.values]
         store, clock[0] = store.reopen(), 50.0 if name != commands[-1] else 60.0
     assert found == [(1, 31.0)]
+
+
+@pytest.mark.parametrize("brings", [False, True])
+@pytest.mark.parametrize("edits", ["it", "the next start"])
+def test_a_process_in_which_nothing_happens_has_run(edits: str, brings: bool) -> None:
+    """Edited times count from its stop, and in it from now, whatever its start has brought."""
+    store, clock, values = MemoryStore(), [100.0], [1]
+    life(store, {"q": n.distinct()}, values, 10.0, 12.0, stops=True)
+    first = {"q": n.distinct(), **({"z": rx.source("q").map(abs)} if brings else {})}
+    again = store.reopen()
+    with QueryEvaluator(again, clock=lambda: clock[0], background=False) as evaluator:
+        evaluator.source("n", ListSource(values, follow=True))
+        evaluator.create_many(first)
+        evaluator.step()
+        clock[0] = 5000.0
+        evaluator.step()
+        if edits == "it":
+            evaluator.create("q", n.distinct(ttl_s=30.0))
+            clock[0] = 5010.0
+            values.append(1)
+            evaluator.step()
+    last = {**first, "q": n.distinct(ttl_s=30.0)}
+    assert life(again.reopen(), last, [1, 1], 5011.0, stops=True)[0] == [1]
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_what_a_start_has_brought_was_there_at_the_next_stop(moves: bool) -> None:
+    """Also where no turn has moved the clock meanwhile."""
+    store, z = MemoryStore(), rx.source("q").merge(n.ignore_elements())
+    life(store, {"q": n.distinct()}, [1], 10.0, 12.0, stops=True)
+    values = [1, 1] if moves else [1]
+    life(store.reopen(), {"q": n.distinct(), "z": z.buffer_with_time(1e6)}, values, 100.0, 200.0, stops=True)
+    today = {"q": n.distinct(), "z": timed(z.buffer_with_time(300.0))}
+    assert life(store.reopen(), today, values, 900.0, 1000.0, stops=True)[1] == [([], 200.0), ([], 500.0), ([], 800.0)]
+
+
+@pytest.mark.parametrize("call", ["", "dispose", "restart"])
+def test_what_a_call_has_let_come_is_edited_now(call: str) -> None:
+    """Its readers have gone on to now; that they stopped before counts no more."""
+    store, clock, values = MemoryStore(), [100.0], [1]
+
+    def reader(span_s: float) -> Any:
+        return timed(rx.source("q").catch(rx.never()).buffer_with_time(span_s))
+
+    life(store, {"q": n.map(abs), "r": reader(40.0)}, values, 0.0, 10.0, stops=True)
+    with closing(QueryEvaluator(store.reopen(), clock=lambda: clock[0], background=False)) as evaluator:
+        evaluator.source("n", ListSource(values, follow=True))
+        evaluator.create_many({"q": n.map(abs), "r": reader(40.0)})
+        evaluator.start()
+        if call:
+            getattr(evaluator, call)("q")
+        if call == "dispose":
+            evaluator.create("q", n.map(abs))
+        if not call:
+            evaluator.step()
+        evaluator.create("r", reader(20.0))
+        clock[0] = 130.0
+        while evaluator.step():
+            pass
+        evaluator.flush()
+        came = [each for part in evaluator.stream("r").read(0, 99) for each in part.values]
+    assert came == [([1], 40.0), ([], 80.0), ([], 100.0), ([], 120.0)]

@@ -15,6 +15,7 @@ from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from hosting.reports.flapping import KEPT_MAX, REPEAT_S
 from hosting.reports.incidents import OPEN_MAX, Incidents
+from hosting.reports.unread import tell_unread
 
 
 class Stubborn(Exception):
@@ -193,3 +194,21 @@ def test_a_query_whose_upstream_has_ended_is_told_to_look_there() -> None:
         told = {each.subject: each.message for each in evaluator.statistics().incidents}
     assert "mend its function" in told["bad"] and "evaluator.restart('bad')" in told["bad"]
     assert told["reader"].startswith("has failed with 'bad' (ZeroDivisionError: ") and "mend that one" in told["reader"]
+
+
+def test_a_source_that_nothing_reads_any_more_is_told_once() -> None:
+    """However often a run that waits looks, until a query that reads it runs again."""
+    store, tables = MemoryStore(), [10, 0, 5]
+    with QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("n", ListSource(tables, follow=True))
+        evaluator.create("q", rx.source("n").map(lambda n: 10 / n))
+        evaluator.start()
+        for _ in range(5):
+            while evaluator.step():
+                pass
+            tell_unread(evaluator.engine, evaluator.incidents, failed=["q"], sources=["n"])
+        (unread,) = [each for each in evaluator.incidents.open() if each.kind == "unread"]
+        assert (unread.subject, unread.count) == ("n", 1)
+        evaluator.restart("q")
+        tell_unread(evaluator.engine, evaluator.incidents, failed=[], sources=["n"])
+        assert "unread" not in {each.kind for each in evaluator.incidents.open()}

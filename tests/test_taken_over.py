@@ -229,3 +229,24 @@ def test_no_sink_is_said_to_lack_a_query_that_is_yet_to_be_created(
         interpreters.change()
     assert not [each for each in caplog.records if each.levelname == "ERROR"]
     assert got == [("q", 0), ("q", 1), ("new", 0)]
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_an_edited_time_counts_from_the_stop(changes: bool, interpreters: Interpreters) -> None:
+    """By another interpreter as by the same one."""
+    store, values, clock = MemoryStore(), [1], [10.0]
+    at_s = [ops.timestamp(), ops.map(lambda told: (told.value, told.timestamp.timestamp()))]
+    for span_s, times_s in ((5000.0, (10.0, 1000.0)), (400.0, (1005.0, 1010.0, 1500.0))):
+        with QueryEvaluator(store, clock=lambda: clock[0], background=False) as evaluator:
+            evaluator.source("n", ListSource(values, follow=True))
+            evaluator.create("q", rx.source("n").pipe(ops.buffer_with_time(span_s), *at_s))
+            for clock[0] in times_s:
+                values += [2] if clock[0] == 1010.0 else []
+                while evaluator.step():
+                    pass
+            evaluator.flush()
+            came = [each for part in evaluator.stream("q").read(0, 9) for each in part.values]
+        store = store.reopen()
+        if changes:
+            interpreters.change()
+    assert came == [([1], 1000.0), ([2], 1400.0)]

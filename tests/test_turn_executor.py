@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
+from checkpoint.format.codec import decode, encode
 from hosting.edges.holders import StreamHolders
 from hosting.edges.ingress import Intake
 from hosting.edges.streams import Streams
 from hosting.engine.engine import QueryEngine
-from hosting.engine.turns import Create, Events, Turn
+from hosting.engine.turns import Appear, Create, Events, Rejects, Turn
 from hosting.evaluator.call_executor import Calls
 from hosting.evaluator.fair_lock import Turnstile
-from hosting.evaluator.group_commit import Told
+from hosting.evaluator.group_commit import SIMPLE, Told, entry_of, simple_turn
 from hosting.evaluator.lifecycle import Lifecycle
 from hosting.evaluator.reentrancy import Inside
 from hosting.evaluator.serial_executor import Worker
@@ -184,3 +185,16 @@ def test_a_wait_that_was_woken_before_does_not_pause() -> None:
     assert woken == [1] and next(asked, None) is None
     life.stop()
     life.wait(lambda: pytest.fail("it was stopped"))
+
+
+@pytest.mark.parametrize("kind", SIMPLE.values(), ids=SIMPLE)
+def test_a_turn_that_needs_nothing_from_outside_is_read_back_whole(kind: Any) -> None:
+    """A replay takes what was taken, with every field that a turn has."""
+    turn = kind(*range(1, len(kind._fields) + 1))
+    again = simple_turn(decode(encode(entry_of(turn, None))))
+    assert (type(again), tuple(again)) == (kind, tuple(turn))
+
+
+def test_each_turn_is_written_with_all_its_fields_or_by_a_rule_of_its_own() -> None:
+    """A new kind of turn has to say which."""
+    assert {*SIMPLE.values(), Events, Rejects, Create, Appear} == {*get_args(Turn)}

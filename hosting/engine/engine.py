@@ -31,7 +31,7 @@ from hosting.engine.routes import Routes
 from hosting.engine.side_outputs import begin_anew, complete, has_ended, take_rejects
 from hosting.engine.skipping import Skips, absorb
 from hosting.engine.suspended import SuspendedQueries, disposed
-from hosting.engine.time_moves import MOVING, Stop, TimeMoves
+from hosting.engine.time_moves import MOVING, TimeMoves
 from hosting.engine.timers import Ordering
 from hosting.engine.turns import (
     Answer,
@@ -335,9 +335,9 @@ class QueryEngine(Delivery, TimeMoves):
             self.retired.put(name, standing.emitted)
 
     def take_resume(self, turn: Resume) -> None:
-        if self.stop is None and turn.ran_until is not None:
-            self.stop = Stop(turn.ran_until, self.orders)
-        self.watermarks.wake(turn.time, turn.partitions)
+        self.note_stop(turn.ran_until)
+        if turn.partitions != ():
+            self.watermarks.wake(turn.time, turn.partitions)
 
     def take_appear(self, turn: Appear) -> None:
         if turn.source in self.failures:

@@ -288,8 +288,8 @@ def record(engine: QueryEngine, unit: Any) -> Record:
 
 
 @runs_queries
-def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> Loader:
-    """Put the stored rows into a fresh *engine* whose sources are declared."""
+def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any], ran_until: float = 0.0) -> Loader:
+    """Put the stored rows into a fresh *engine* whose sources are declared; the one before *ran_until* then."""
     loader = Taking({})
     rows = by_kind(read_records(chunks, loader, bears=BaseException))
     loader.spoilt.update(unreadable_rows(rows) if loader.lenient else {})
@@ -298,6 +298,7 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any]) -> 
     engine.reached = head.get("reached", engine.clock)
     if "stop" in head:
         engine.stop = Stop(*head["stop"])
+    loader.edit_at(engine, max(ran_until, engine.clock if engine.stop is None else engine.stop.time))
     for source, partitions in head["live"].items():
         engine.live[source] = set(partitions)
     engine.failures = dict(head["failures"])

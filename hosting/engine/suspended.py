@@ -222,6 +222,11 @@ class Taking(Reopening):
         super().__init__(signatures)
         self.forgiving: dict[str, Report] = {}
         self.spoilt: dict[str, Exception] = {}
+        self.moment = 0.0
+
+    def edit_at(self, engine: QueryEngine, moment: float) -> None:
+        """Let what is loaded go over to other operators as if that had been done at that *moment*."""
+        self.moment, self.refitting.adopting = moment, partial(engine.at, moment)
 
     def _load(self, address: Address, row: Row) -> bool:
         if self.forgiving or self.spoilt:
@@ -253,6 +258,7 @@ class Taking(Reopening):
             while immediate:  # what is to be done at once waits for the first turn
                 timer = immediate.popleft()
                 if timer[2] is not None:
+                    timer[0] = max(timer[0], self.moment)
                     timer[2].world.timers.push(timer)
 
 
@@ -360,7 +366,7 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
     standing.restore(top)
     engine.standing[turn.name] = standing
     moment = engine.edited_at(standing.born)
-    loader.refitting.adopting = partial(engine.at, moment)
+    loader.edit_at(engine, moment)
     engine.moving = True
     engine.skips.goes_over(engine, turn.name)
     try:

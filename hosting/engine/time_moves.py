@@ -103,6 +103,7 @@ class TimeMoves(Clock):
             return
         if of:
             self._fire_of(of, time)
+            self.stop = None if self.stop is None else Stop(time, self.ordering.newest)  # they have run until then
         stood = self.heard_until = self.clock
         self.clock, self.reached = time, max(self.reached, time)
         try:
@@ -131,6 +132,11 @@ class TimeMoves(Clock):
             with self.at(time):
                 self._follow_up()
             immediate.extend(others)
+
+    def note_stop(self, time: float | None) -> None:
+        """Note that the process before, or this one, has run until *time*."""
+        if time is not None and (self.stop is None or time > self.stop.time):
+            self.stop = Stop(time, self.ordering.newest)
 
     def edited_at(self, born: int) -> float:
         """Return from when it counts what an edit does to a query that was *born* then: from the stop, or else now."""

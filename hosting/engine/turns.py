@@ -102,7 +102,7 @@ class Fail(NamedTuple):
 class Resume(NamedTuple):
     """Partitions were not silent until *time*, but unheard: these, or all, where the engine could take no turns.
 
-    At a start it says until when the process before is known to have run.
+    At a start it says until when the process before is known to have run; later on, that this one runs.
     """
 
     time: float

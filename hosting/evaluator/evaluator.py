@@ -476,7 +476,7 @@ class QueryEvaluator(Looking):
             "holders": self.holders.positions(),
             "sinks": self.outlets.labels(),
             "delivery": self.delivery,
-            **self.time.for_checkpoint(self.standstill.ran_until if self.lifecycle.mends else self._now()),
+            **self.time.for_checkpoint(self.standstill.runs_until()),
             "makers": tuple(makers()),
             **({"queries": [*engine.standing, *engine.suspended]} if self.incidents.place else {}),
         }

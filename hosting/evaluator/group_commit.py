@@ -6,7 +6,7 @@ digests again, and so finds out a query that does not repeat itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -189,24 +189,14 @@ def entry_of(turn: Turn, code: bytes | None) -> Entry:
     if isinstance(turn, Events):
         count = len(turn.values)
         return ("events", turn.source, turn.partition, turn.first, count, turn.time, turn.ended, turn.singly)
-    if isinstance(turn, Tick):
-        return ("tick", turn.time)
     if isinstance(turn, Rejects):
         return ("rejects", turn.source, turn.partition, turn.first, turn.next, len(turn.records), turn.time)
-    if isinstance(turn, Answer):
-        return ("answer", turn.call, turn.payload, turn.time)
     if isinstance(turn, Create):
         clock = None if turn.clock is None else encode_query(turn.clock)
         return ("create", turn.name, turn.plan, code, turn.keys, turn.policy, turn.limits, turn.time, clock)
-    if isinstance(turn, Resume):
-        return ("resume", *turn)
     if isinstance(turn, Appear):
         return ("appear", turn.source, dict(turn.positions))
-    if isinstance(turn, Expect):
-        return ("expect", *turn)
-    if isinstance(turn, Fail):
-        return ("fail", *turn)
-    return ("dispose", turn.name, turn.time, turn.anew)
+    return (WORDS[type(turn)], *turn)
 
 
 def simple_turn(entry: Entry) -> Turn:
@@ -214,7 +204,8 @@ def simple_turn(entry: Entry) -> Turn:
     return SIMPLE[entry[0]](*entry[1:])
 
 
-SIMPLE: dict[str, Callable[..., Turn]] = {
-    "tick": Tick, "answer": Answer, "dispose": Dispose, "fail": Fail, "resume": Resume,
-    "expect": Expect,
+SIMPLE: dict[str, type[Turn]] = {
+    "tick": Tick, "answer": Answer, "dispose": Dispose, "fail": Fail, "resume": Resume, "expect": Expect,
 }  # fmt: skip
+"""Turns that are written with all their fields."""
+WORDS = {kind: word for word, kind in SIMPLE.items()}

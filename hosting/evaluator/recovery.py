@@ -37,6 +37,7 @@ from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
 
 if TYPE_CHECKING:
+    from hosting.engine.engine import QueryEngine
     from hosting.evaluator.evaluator import QueryEvaluator
 
 
@@ -107,8 +108,7 @@ def go_live(evaluator: QueryEvaluator, meta: dict[str, Any], events: int) -> Non
     evaluator.engine.replaying = False
     if not evaluator.intake.event_time:
         evaluator.time.read(evaluator.engine.reached)
-    engine = evaluator.engine
-    evaluator.standstill.ran_until = max(engine.clock, engine.reached, meta.get("time", -math.inf))
+    evaluator.standstill.ran_until = ran_until(evaluator.engine, meta)
     evaluator.engine.plans.stored = {}
     evaluator.calls.recovered()
     evaluator.growth.begin(meta.get("extents", {}), evaluator.intake.partitions.values())
@@ -125,10 +125,16 @@ def go_live(evaluator: QueryEvaluator, meta: dict[str, Any], events: int) -> Non
         evaluator.turns.take(appeared)
 
 
+def ran_until(engine: QueryEngine, meta: dict[str, Any]) -> float:
+    """Return until when the process before is known to have run."""
+    known: float = meta.get("time", 0.0)
+    return known if engine.stop is not None else max(engine.clock, engine.reached, known)
+
+
 def load_checkpoint(evaluator: QueryEvaluator, recovered: Recovered, meta: dict[str, Any]) -> None:
     """Put what a checkpoint has into a fresh engine, which then knows the sources that it has known."""
     engine = evaluator.engine
-    load(engine, recovered.chunks, meta["engine"])
+    load(engine, recovered.chunks, meta["engine"], meta.get("time", 0.0))
     evaluator.intake.starts.beginning -= meta["engine"]["live"].keys()
     evaluator.time.go_on(-math.inf if evaluator.intake.event_time else engine.clock, ahead_s=meta.get("ahead_s", 0.0))
     evaluator.interpreters.texts.stored = meta.get("texts", {})

@@ -66,7 +66,7 @@ class TurnExecutor:
 
     def take(self, turn: Turn) -> None:
         """Have the engine take *turn*, behind what is to be told of a standstill, and note it for the journal."""
-        if self._standstill.since is not None or self._engine.watermarks:
+        if self._standstill.since is not None or self._engine.watermarks or self._engine.stop is not None:
             self.resume(turn)
         before, entry = self._engine.number, group_commit.entry_of(turn, self._code(turn))
         try:

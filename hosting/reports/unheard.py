@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from hosting.engine.time_moves import MOVING
-from hosting.engine.turns import Appear, Events, Expect, Resume, Turn
+from hosting.engine.time_moves import MOVING, Stop
+from hosting.engine.turns import Appear, Create, Dispose, Events, Expect, Fail, Resume, Turn
 from hosting.sources.pushed import LogUnavailable
 from reliable_rx.errors import SourceFailed
 
@@ -38,23 +38,21 @@ Channel = tuple[str, str]
 class Hosting(Protocol):
     """What has queries and their watermarks."""
 
+    stop: Stop | None
     standing: dict[str, Standing]
     suspended: SuspendedQueries
     watermarks: Watermarks
 
 
 class Standstill:
-    """Time in which no turn can be taken, which is no silence of partitions; at a start it has lasted for ever."""
+    """Time in which no turn can be taken, which is no silence of partitions; before the first step it has no begin."""
 
     def __init__(self, engine: Hosting, intake: Intake, now: Callable[[], float]) -> None:
         self._engine, self._intake, self._now = engine, intake, now
         self.since: float | None = -math.inf
         self.ran_until = -math.inf
         """Until when the process before is known to have run."""
-
-    @property
-    def _hosts(self) -> bool:
-        return bool(self._engine.standing or self._engine.suspended)
+        self._is_told = False
 
     def begin(self) -> None:
         """No turn can be taken from now on, or already."""
@@ -75,13 +73,35 @@ class Standstill:
 
         There is none for a short while, nor at a start: who only looks leaves no turn.
         """
+        if self._is_starting and turn is not None:
+            return self._at_start(turn)
         since, self.since, marks = self.since, None, self._engine.watermarks
         if since is None:
-            return unheard(self._intake, marks, turn)
+            return self._while_it_runs(turn)
         time = self._now()
-        if turn is not None and type(turn) not in MOVING and since == -math.inf and self._hosts:
+        return Resume(time) if time - since > marks.idle_s / 2 and not (since == -math.inf and self._is_told) else None
+
+    def runs_until(self) -> float:
+        """Return until when the app has run: one that has taken no step was only looked at, or mended."""
+        return self.ran_until if self._is_starting else self._now()
+
+    @property
+    def _is_starting(self) -> bool:
+        return self.since == -math.inf
+
+    def _at_start(self, turn: Turn) -> Resume | None:
+        if self._is_told:
+            return None
+        self._is_told, time = True, self._now()
+        if type(turn) not in MOVING and (self._engine.standing or self._engine.suspended):
             return Resume(time, ran_until=min(self.ran_until, time))
-        return Resume(time) if time - since > marks.idle_s / 2 else None
+        return Resume(time) if self._engine.watermarks else None
+
+    def _while_it_runs(self, turn: Turn | None) -> Resume | None:
+        found, stop = unheard(self._intake, self._engine.watermarks, turn), self._engine.stop
+        if stop is None or not isinstance(turn, Create | Dispose | Fail) or turn.time <= stop.time:
+            return found
+        return Resume(turn.time, () if found is None else found.partitions, ran_until=turn.time)
 
 
 def unheard(intake: Intake, watermarks: Watermarks, turn: Turn | None) -> Resume | None:

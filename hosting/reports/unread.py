@@ -28,8 +28,8 @@ def tell_unread(engine: QueryEngine, incidents: Incidents, *, failed: Iterable[s
     standing = [engine.standing[name] for name in failed if name in engine.standing]
     read = {source for each in standing for source in each.plan.sources if engine.live.get(source)}
     found = {source for source in read.intersection(sources) if not is_read(engine, source)}
-    for each in incidents.open():
-        if each.kind == UNREAD and each.subject not in found:
-            incidents.resolve(UNREAD, each.subject, now="is read again, or has ended")
-    for source in sorted(found):
+    told = {each.subject for each in incidents.open() if each.kind == UNREAD}
+    for source in told - found:
+        incidents.resolve(UNREAD, source, now="is read again, or has ended")
+    for source in sorted(found - told):
         incidents.report(UNREAD, source, MESSAGE, level=logging.WARNING, once=True)

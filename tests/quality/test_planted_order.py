@@ -27,15 +27,16 @@ import test_waiting_clocks
 from planted_checks import Plants
 
 from hosting import QueryEvaluator
-from hosting.engine import engine
 from hosting.engine.dispatch import Delivery
 from hosting.engine.engine import QueryEngine
 from hosting.engine.event_time.watermark import Watermark
 from hosting.engine.time_moves import TimeMoves
-from hosting.engine.turns import Resume
+from hosting.engine.turns import Dispose, Turn
+from hosting.evaluator import group_commit
 from hosting.evaluator.following import Following
 from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.lifecycle import Lifecycle
+from hosting.reports.unheard import Standstill
 from hosting.sources import files
 from reliable_rx.runtime.rows import Loader
 
@@ -275,11 +276,17 @@ def what_is_over_by_an_edit_left_for_later(patch: pytest.MonkeyPatch) -> None:
 
 @planted("starts")
 def a_stop_at_each_start(patch: pytest.MonkeyPatch) -> None:
-    def take_resume(self: QueryEngine, turn: Resume) -> None:
-        self.stop = None if turn.ran_until is not None else self.stop
-        QueryEngine.take_resume(self, turn)
+    patch.setattr(Standstill, "runs_until", lambda self: self._now())
 
-    patch.setattr(engine, "TAKE", {**engine.TAKE, Resume: take_resume})
+
+@planted("outages")
+def a_command_that_is_replayed_as_another(patch: pytest.MonkeyPatch) -> None:
+    entry_of = group_commit.entry_of
+
+    def shorter(turn: Turn, code: bytes | None) -> group_commit.Entry:
+        return entry_of(turn._replace(ending=None) if isinstance(turn, Dispose) else turn, code)
+
+    patch.setattr(group_commit, "entry_of", shorter)
 
 
 @planted("brought")
