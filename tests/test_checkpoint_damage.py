@@ -436,7 +436,7 @@ def test_an_evaluator_says_what_it_was_given_up() -> None:
         store = store.reopen()
     newest = max(store.rows.generations)
     base, manifest, chunks = store.rows.generations[newest]
-    store.rows.generations[newest] = base, manifest, [chunks[0][:-1] + b"?", *chunks[1:]]
+    store.rows.generations[newest] = base, manifest, [chunks[0][:-1] + bytes([chunks[0][-1] ^ 1]), *chunks[1:]]
     with evaluator(store) as second:
         second.start()
         assert any(f"generation {newest} was given up" in each for each in second.warnings)
