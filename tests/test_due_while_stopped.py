@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from math import nextafter
 from pathlib import Path
 from time import time
 from typing import Any
+from unittest import mock
 
 import pytest
 from lanes import every
@@ -25,6 +26,7 @@ from hosting.cli.command import main
 from hosting.engine.engine import QueryEngine
 from hosting.engine.turns import Dispose, Events, Fail, Rejects, Tick
 from reliable_rx import operators as ops
+from reliable_rx.errors import StoreUnavailable
 from reliable_rx.reliable import Rejected
 
 NAME = "orders_while_stopped"
@@ -618,6 +620,42 @@ def test_a_process_in_which_nothing_happens_has_run(edits: str, brings: bool) ->
             evaluator.step()
     last = {**first, "q": n.distinct(ttl_s=30.0)}
     assert life(again.reopen(), last, [1, 1], 5011.0, stops=True)[0] == [1]
+
+
+@pytest.mark.parametrize("waits", ["for nothing", "for a holder", "for the disk"])
+def test_a_process_that_may_take_no_turn_runs(waits: str) -> None:
+    """What it edits counts from now, and it has not stopped before that."""
+    store, clock, values = MemoryStore(), [100.0], [1, 2, 3, 4, 5]
+    queries = {"q": n.distinct(), "big": n.map(abs)}
+    life(store, queries, values, 10.0, 12.0, stops=True)
+    store = store.reopen()
+    with closing(
+        QueryEvaluator(store, clock=lambda: clock[0], background=False, buffer_events_max=3, checkpoint_interval_s=1e9)
+    ) as evaluator:
+        evaluator.source("n", ListSource(values, follow=True))
+        evaluator.create_many({**queries, "new": rx.source("big")})
+        if waits == "for a holder":
+            evaluator.stream("big").hold("slow", 0)
+        evaluator.start()
+        evaluator.step()
+        if waits == "for the disk":
+            patched = mock.patch.object(store.journal, "append", side_effect=StoreUnavailable("the disk is full"))
+            patched.start()
+            with suppress(StoreUnavailable):
+                evaluator.create("other", n.map(str))
+            evaluator.step()
+        clock[0] = 5000.0
+        evaluator.step()
+        with suppress(StoreUnavailable):
+            evaluator.create("q", n.distinct(ttl_s=30.0))
+        if waits == "for the disk":
+            patched.stop()
+        evaluator.stream("big").release("slow")
+        values.append(1)
+        for clock[0] in (5001.0, 5002.0):
+            while evaluator.step():
+                pass
+        assert evaluator.query("q").emitted == 5
 
 
 @pytest.mark.parametrize("moves", [False, True])

@@ -239,6 +239,28 @@ def test_an_end_that_is_acknowledged_lets_go() -> None:
     assert host.evaluator.query("two").holders == {}
 
 
+@pytest.mark.parametrize("ends", ["dispose", "detach", "raises", ""])
+def test_a_name_is_of_one_subscriber_at_a_time(ends: str) -> None:
+    """A second one would have what the first has not acknowledged let go; it may come when that is over."""
+    host = Host()
+    stream = host.evaluator.stream("same")
+    subscription = stream.subscribe(Observer(bad=1 if ends == "raises" else -1), name="me")
+    subscription.start(0)
+    host.feed(3)
+    if ends in ("dispose", "detach"):
+        getattr(subscription, ends)()
+    if ends:
+        again = Observer()
+        stream.subscribe(again, name="me").start(0)
+        host.feed(1)
+        assert again.seen == [0, 1, 2, 3]
+        return
+    with pytest.raises(ValueError, match="live subscriber called 'me'"):
+        stream.subscribe(Observer(), name="me")
+    subscription.acknowledge(1)
+    assert host.evaluator.query("same").holders == {"me": 2}
+
+
 def test_a_store_that_cannot_forget_a_subscriber_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Letting a durable subscriber go is durable, or an error."""
     host = Host()

@@ -16,10 +16,11 @@ import checkpoint.format.code
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from checkpoint.format.codec import decode, encode
-from hosting import CallbackSink, ListSource, QueryEvaluator
+from hosting import CallbackSink, ListSource, QueryEvaluator, event_time
 from hosting.engine.snapshot import Snapshot, load
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused
+from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.testing import parse_marbles
 from reliable_rx.testing.hosted import HostedRun
@@ -231,22 +232,37 @@ def test_no_sink_is_said_to_lack_a_query_that_is_yet_to_be_created(
     assert got == [("q", 0), ("q", 1), ("new", 0)]
 
 
-@pytest.mark.parametrize("changes", [False, True])
-def test_an_edited_time_counts_from_the_stop(changes: bool, interpreters: Interpreters) -> None:
-    """By another interpreter as by the same one."""
-    store, values, clock = MemoryStore(), [1], [10.0]
-    at_s = [ops.timestamp(), ops.map(lambda told: (told.value, told.timestamp.timestamp()))]
-    for span_s, times_s in ((5000.0, (10.0, 1000.0)), (400.0, (1005.0, 1010.0, 1500.0))):
-        with QueryEvaluator(store, clock=lambda: clock[0], background=False) as evaluator:
-            evaluator.source("n", ListSource(values, follow=True))
-            evaluator.create("q", rx.source("n").pipe(ops.buffer_with_time(span_s), *at_s))
-            for clock[0] in times_s:
-                values += [2] if clock[0] == 1010.0 else []
-                while evaluator.step():
-                    pass
-            evaluator.flush()
-            came = [each for part in evaluator.stream("q").read(0, 9) for each in part.values]
-        store = store.reopen()
-        if changes:
-            interpreters.change()
-    assert came == [([1], 1000.0), ([2], 1400.0)]
+n = rx.source("n")
+at_s = [ops.timestamp(), ops.map(lambda told: (told.value, told.timestamp.timestamp()))]
+CLOCK = event_time(lambda value: float(value), lateness_s=1.0)
+EDITED: dict[str, tuple[Any, Any, EventTime | None]] = {
+    "a time": (n.pipe(ops.buffer_with_time(5000.0), *at_s), n.pipe(ops.buffer_with_time(400.0), *at_s), None),
+    "event time": (n.take_with_time(30.0), n.take_with_time(9.0), CLOCK),
+    "brings": (n.map(abs).pipe(*at_s), n.map(abs).merge(rx.interval(7.0)).pipe(*at_s), None),
+}
+
+
+@pytest.mark.parametrize("edited", EDITED)
+def test_an_edit_by_another_interpreter_is_one_at_the_stop(edited: str, interpreters: Interpreters) -> None:
+    """As by the same one: an edited time counts from there, and what an edit brings begins now."""
+    found, (before, after, clock) = [], EDITED[edited]
+    for changes in (False, True):
+        store, values, now = MemoryStore(), list[int](), [1000.0]
+        for query, events in (
+            (before, {1001.0: 1, 1002.0: 2, 1010.0: 21, 1020.0: 0}),
+            (after, {1107.0: 30, 1500.0: 140}),
+        ):
+            with QueryEvaluator(store, clock=lambda: now[0], background=False) as evaluator:
+                evaluator.source("n", ListSource(values, follow=True))
+                evaluator.create("q", query, clock=clock)
+                for now[0], value in ((1100.0 if values else 1000.0, 0), *events.items()):
+                    values += [value] if value else []
+                    while evaluator.step():
+                        pass
+                evaluator.flush()
+                came = [each for part in evaluator.stream("q").read(0, 999) for each in part.values]
+            store = store.reopen()
+            if changes:
+                interpreters.change()
+        found.append(came)
+    assert found[0] == found[1] != []

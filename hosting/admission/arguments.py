@@ -55,6 +55,15 @@ def check_new(kind: str, name: str, *taken: Container[str]) -> str:
     return name
 
 
+def check_queries(queries: Any) -> Mapping[str, Any]:
+    """Return *queries*. *Raises* `TypeError` if they have no names."""
+    if not isinstance(queries, Mapping):
+        raise TypeError(
+            f"queries are given by name, as in create_many({{'doubled': n.map(double)}}), not {cut(queries)}"
+        )
+    return queries
+
+
 def check_store(store: Any) -> None:
     """*Raises* `TypeError` for what is no store."""
     if isinstance(store, (str, PathLike)):

@@ -216,7 +216,7 @@ class Stream(Window):
         Nothing comes before `Subscription.start`. It is called by the evaluator's loop, which waits for it, and is left
         out after its first error, which is an incident: for code that may be slow or fail there is
         `hosting.subscriptions.manager.Deliveries`. `Subscription.dispose` lets the name go, `Subscription.detach` keeps
-        it.
+        it. *Raises* `ValueError` while another one of that name is live.
         """
         self.registry.check(f"subscribe of stream {self.name!r}")
         check_observer(observer)
@@ -237,6 +237,8 @@ class Stream(Window):
             who, Observing(observer), QUICK, clock=float, draw=float, wake=wake, released=released,
             check=self.registry.check,
         )  # fmt: skip
+        if name is not None:
+            self.registry.subscribed(self.name, name, subscription)
         subscription.attach(StreamSource(self, subscriber=name), "0", None)
         return subscription
 

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from checkpoint.store import Store
 from hosting.edges.backpressure import GO_ON
@@ -70,6 +71,12 @@ class Held(Protocol):
     def leave(self, holder: str, absence: Absence, /) -> None: ...
 
 
+class Subscribed(Protocol):
+    """What reads a stream under a name."""
+
+    status: str
+
+
 class StreamHolders:
     """The holders of all streams of one evaluator. *lock* is the evaluator's; `full` is called with it held.
 
@@ -95,6 +102,18 @@ class StreamHolders:
         self.trouble = ""
         """Who stops the turns, as a sentence; empty if nobody does."""
         self.said: dict[str, tuple[str, ...]] = {}
+        self._subscribers = WeakValueDictionary[tuple[str, str], Subscribed]()
+        """By stream and name, who was subscribed last."""
+
+    def subscribed(self, stream: str, name: str, subscriber: Subscribed) -> None:
+        """Note that *subscriber* has a *name*. *Raises* `ValueError` while another one of that name is live."""
+        before = self._subscribers.get((stream, name))
+        if before is not None and before.status == "live":
+            raise ValueError(
+                f"stream {stream!r} has a live subscriber called {name!r} already, and what one acknowledges is kept "
+                f"for neither: `dispose` or `detach` that one first, or give this one another name"
+            )
+        self._subscribers[stream, name] = subscriber
 
     # -- backpressure
 

@@ -205,13 +205,14 @@ def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:
         _move(engine, before, after, loader, state)
     finally:
         engine.moving = False
-    loader.settle()
-    engine.settle_at(moment)
+    with engine.settled_at(moment):
+        loader.settle()
     loader.begin_new(engine)
     if state is None and (after.clock is None or after.clock.begun):
         after.start()
     if after.clock is not None:
-        after.clock.catch_up()
+        with engine.settled_at(moment):
+            after.clock.catch_up()
     else:
         end_leaves(engine, after, sorted(after.plan.sources))
     return loader.report

@@ -25,7 +25,8 @@ from hosting.engine.event_time.runtime import EventClock
 from hosting.engine.failure import stored_mishaps
 from hosting.engine.hosted_query import Standing, TopRow
 from hosting.engine.records import INSIDE, Record, by_kind, packed, portions, query_of, read_records
-from hosting.engine.suspended import SUSPENDED, Suspended, Taking, is_of_others, load_suspended, suspend, take_over
+from hosting.engine.suspended import SUSPENDED, Suspended, is_of_others, load_suspended, suspend, take_over
+from hosting.engine.taking import Taking
 from hosting.engine.time_moves import Stop
 from hosting.engine.unloadable import blank, is_misfit, silence, unloadable, unreadable_rows
 from reliable_rx.class_of import ids_of
@@ -288,21 +289,20 @@ def record(engine: QueryEngine, unit: Any) -> Record:
 
 
 @runs_queries
-def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any], ran_until: float = 0.0) -> Loader:
+def load(
+    engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any], *, ran_until: float = 0.0, now: float = 0.0
+) -> Loader:
     """Put the stored rows into a fresh *engine* whose sources are declared; the one before *ran_until* then."""
     loader = Taking({})
     rows = by_kind(read_records(chunks, loader, bears=BaseException))
     loader.spoilt.update(unreadable_rows(rows) if loader.lenient else {})
     engine.moving = True
     engine.clock, engine.number, engine.orders = head["clock"], head["number"], head["orders"]
-    engine.reached = head.get("reached", engine.clock)
-    if "stop" in head:
-        engine.stop = Stop(*head["stop"])
-    loader.edit_at(engine, max(ran_until, engine.clock if engine.stop is None else engine.stop.time))
+    engine.reached, engine.stop = head.get("reached", engine.clock), Stop(*head["stop"]) if "stop" in head else None
+    loader.edit_at(engine, ran_until, now)
     for source, partitions in head["live"].items():
         engine.live[source] = set(partitions)
-    engine.failures = dict(head["failures"])
-    engine.drained = head["drained"]
+    engine.failures, engine.drained = dict(head["failures"]), head["drained"]
     engine.suspended.watermarks = head["watermarks"]
     stored_clocks.load(engine.watermarks, head["watermarks"])
     shapes = sorted((key[1], row) for key, row in rows["signature"].items())
@@ -314,9 +314,10 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any], ran
         load_top(engine, loader, top, rows)
     load_waiting(engine, loader, rows[WAITING])
     engine.retired.load(rows[RETIRED], rows[RETIRED_IDS])
-    loader.load_all(list(rows[INSIDE].items()))
-    loader.finish()
-    loader.settle_opening()
+    with loader.bringing():
+        loader.load_all(list(rows[INSIDE].items()))
+        loader.finish()
+        loader.settle_opening()
     for name in loader.spoilt.keys() & engine.standing.keys():
         silence(engine, name)
     stored_clocks.forget_unused(engine.watermarks)
@@ -325,9 +326,8 @@ def load(engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any], ran
     known = engine.plans
     known.unsaved_signatures = len(known.signatures) - len(shapes)
     known.unsaved = {name: plan for name, plan in known.by_id.items() if name not in plans}
-    engine.dirty, engine.gone = {}, {}
+    engine.dirty, engine.gone, engine.moving = {}, {}, False
     engine.touch = engine.dirty.setdefault
-    engine.moving = False
     return loader
 
 

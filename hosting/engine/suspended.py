@@ -22,21 +22,16 @@ from hosting.engine.event_time.reorder import WAITING
 from hosting.engine.failure import stored_mishaps
 from hosting.engine.hosted_query import RUNNING, Standing, TopRow
 from hosting.engine.plan_names import are_comparable, do_the_same, why_untold
-from hosting.engine.reopening import Reopening
 from hosting.engine.side_outputs import begin_anew
+from hosting.engine.taking import Taking
 from hosting.engine.turns import Create
-from hosting.engine.unloadable import unloadable
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import CheckpointRefused, QueryDisposed, described
 from reliable_rx.event_time import EventTime
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
-from reliable_rx.runtime.inner_sequences import Address
-from reliable_rx.runtime.instance import Instance
-from reliable_rx.runtime.merging import read_again
 from reliable_rx.runtime.plan import Plan
 from reliable_rx.runtime.rows import Loader, Report, units
-from reliable_rx.runtime.signatures import Row, Signature
 
 if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine
@@ -213,55 +208,6 @@ def disposed(name: str) -> QueryDisposed:
     return QueryDisposed(f"the query {name!r} was disposed of", query=name)
 
 
-class Taking(Reopening):
-    """Loads what is stored; queries in *forgiving*, which have a report each, go over to today's functions."""
-
-    goes_over = False
-
-    def __init__(self, signatures: dict[int, Signature]) -> None:
-        super().__init__(signatures)
-        self.forgiving: dict[str, Report] = {}
-        self.spoilt: dict[str, Exception] = {}
-        self.moment = 0.0
-
-    def edit_at(self, engine: QueryEngine, moment: float) -> None:
-        """Let what is loaded go over to other operators as if that had been done at that *moment*."""
-        self.moment, self.refitting.adopting = moment, partial(engine.at, moment)
-
-    def _load(self, address: Address, row: Row) -> bool:
-        if self.forgiving or self.spoilt:
-            self.tells = self.goes_over = address[0] in self.forgiving
-            if self.goes_over:
-                self.report = self.forgiving[address[0]]
-                return super()._load(address, row)
-            if address[0] in self.spoilt:
-                return True
-        try:
-            return Loader._load(self, address, row)  # not by `super()`, which takes two calls more for each row
-        except BaseException as error:  # a selector may raise anything
-            let_through(error)
-            self.spoilt[address[0]] = unloadable(error)
-            return True
-
-    def moves(self, instance: Instance) -> bool:
-        return bool(self.forgiving) and instance.address()[0] in self.forgiving
-
-    def settle_opening(self) -> None:
-        """Settle while a store is opened: nothing can be emitted then, so what has to go on without a part ends."""
-        for child, error in self.refused:
-            self.spoilt.setdefault(child.address()[0], unloadable(error))
-        self.refused.clear()
-        self.settle()
-        read_again(self.opened)
-        for instance in self.instances.values():
-            immediate = instance.world.immediate  # type: ignore[attr-defined]
-            while immediate:  # what is to be done at once waits for the first turn
-                timer = immediate.popleft()
-                if timer[2] is not None:
-                    timer[0] = max(timer[0], self.moment)
-                    timer[2].world.timers.push(timer)
-
-
 def is_of_others(engine: QueryEngine, top: TopRow) -> OtherCode | None:
     """Return why *top* cannot run with the functions that were stored with it; None if it can."""
     try:
@@ -295,7 +241,8 @@ def take_over(engine: QueryEngine, loader: Taking, top: TopRow) -> bool:
         row = stored_clocks.named_here(standing, row, spec)
     if row is not None:
         stored_clocks.fill(engine, standing, row)
-    fill(loader, standing, top)
+    with loader.bringing():
+        fill(loader, standing, top)
     engine.suspended.taken_over.append(top.name)
     if top.status != RUNNING:
         engine.suspended.untold[top.name] = why_untold(declared.plan, top.plan, engine.suspended.other_code)
@@ -366,7 +313,7 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
     standing.restore(top)
     engine.standing[turn.name] = standing
     moment = engine.edited_at(standing.born)
-    loader.edit_at(engine, moment)
+    loader.refitting.adopting = partial(engine.at, moment)
     engine.moving = True
     engine.skips.goes_over(engine, turn.name)
     try:
@@ -379,8 +326,8 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
         loader.finish()
     finally:
         engine.moving = False
-    loader.settle()
-    engine.settle_at(moment)
+    with engine.settled_at(moment):
+        loader.settle()
     loader.begin_new(engine)
     for unit in (standing, *units(standing)):
         engine.touch(unit)
@@ -389,4 +336,5 @@ def resume(engine: QueryEngine, kept: Suspended, standing: Standing, turn: Creat
         end_leaves(engine, standing, sorted(engine.routes))
     elif standing.clock is not None and standing.status == RUNNING:
         whole = [(key[2], loader.whole(entries)) for key, (_, entries) in waiting]
-        stored_clocks.go_on(standing.clock, whole)
+        with engine.settled_at(moment):
+            stored_clocks.go_on(standing.clock, whole)

@@ -121,17 +121,22 @@ class TimeMoves(Clock):
         finally:
             self.clock = now
 
-    def settle_at(self, time: float) -> None:
-        """Do what an edit has set going at *time*, and not now: that is done with all else that its turn does."""
-        immediate = self.immediate
-        if time < self.clock and immediate:
-            others = [each for each in immediate if each[0] > time]
-            own = [each for each in immediate if each[0] <= time]
-            immediate.clear()
-            immediate.extend(own)
-            with self.at(time):
-                self._follow_up()
-            immediate.extend(others)
+    @contextmanager
+    def settled_at(self, time: float) -> Iterator[None]:
+        """Have what an edit has set going, and what is done within, happen at *time*, and what follows from it.
+
+        What is to be done now comes later.
+        """
+        if time >= self.clock:
+            yield
+            return
+        immediate, whole = self.immediate, [*self.immediate]
+        immediate.clear()
+        immediate.extend(each for each in whole if each[0] <= time)
+        with self.at(time):
+            yield
+            self._follow_up()
+        immediate.extend(each for each in whole if each[0] > time)
 
     def note_stop(self, time: float | None) -> None:
         """Note that the process before, or this one, has run until *time*."""

@@ -275,7 +275,7 @@ class QueryEvaluator(Looking):
         """Host many queries, or none if one is refused; durable as with `create`. Far cheaper than one by one."""
         with self.inside.change("create_many"), self.working, self.inside, no_collections():
             how = How(policy=policy, limits=limits, clock=clock)
-            (self.creation.create_now if self.started else self.creation.declare)(queries, how)
+            (self.creation.create_now if self.started else self.creation.declare)(arguments.check_queries(queries), how)
             self.following.follow()
         if self.started:
             with self.lock, self.guard, self.working:

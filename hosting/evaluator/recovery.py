@@ -134,9 +134,10 @@ def ran_until(engine: QueryEngine, meta: dict[str, Any]) -> float:
 def load_checkpoint(evaluator: QueryEvaluator, recovered: Recovered, meta: dict[str, Any]) -> None:
     """Put what a checkpoint has into a fresh engine, which then knows the sources that it has known."""
     engine = evaluator.engine
-    load(engine, recovered.chunks, meta["engine"], meta.get("time", 0.0))
+    reached = -math.inf if evaluator.intake.event_time else meta["engine"]["clock"]
+    evaluator.time.go_on(reached, ahead_s=meta.get("ahead_s", 0.0))
+    load(engine, recovered.chunks, meta["engine"], ran_until=meta.get("time", 0.0), now=evaluator.turns.now())
     evaluator.intake.starts.beginning -= meta["engine"]["live"].keys()
-    evaluator.time.go_on(-math.inf if evaluator.intake.event_time else engine.clock, ahead_s=meta.get("ahead_s", 0.0))
     evaluator.interpreters.texts.stored = meta.get("texts", {})
     if evaluator.passes_over != "all":
         evaluator.interpreters.check_clean(recovered.turn)

@@ -45,17 +45,21 @@ class Hosting(Protocol):
 
 
 class Standstill:
-    """Time in which no turn can be taken, which is no silence of partitions; before the first step it has no begin."""
+    """Time in which no turn can be taken, which is no silence of partitions; before the first step it has no begin.
+
+    A process that takes no step has not run: it was only looked at, or has mended a store.
+    """
 
     def __init__(self, engine: Hosting, intake: Intake, now: Callable[[], float]) -> None:
         self._engine, self._intake, self._now = engine, intake, now
         self.since: float | None = -math.inf
         self.ran_until = -math.inf
         """Until when the process before is known to have run."""
-        self._is_told = False
+        self._is_starting, self._is_told = True, False
 
     def begin(self) -> None:
         """No turn can be taken from now on, or already."""
+        self._is_starting = False
         if self.since is None:
             self.since = self._now()
 
@@ -69,27 +73,25 @@ class Standstill:
             self.since = until
 
     def over(self, turn: Turn | None = None) -> Resume | None:
-        """Return the turn to be taken before *turn*, which says that no turn could be taken, or who is unheard.
+        """Return the turn to be taken before *turn*, or the first one of a step; None if there is nothing to tell.
 
-        There is none for a short while, nor at a start: who only looks leaves no turn.
+        It says that no turn could be taken, or who is unheard, and until when a process has run before an edit.
         """
+        self._is_starting = self._is_starting and turn is not None
         if self._is_starting and turn is not None:
             return self._at_start(turn)
         since, self.since, marks = self.since, None, self._engine.watermarks
         if since is None:
-            return self._while_it_runs(turn)
-        time = self._now()
-        return Resume(time) if time - since > marks.idle_s / 2 and not (since == -math.inf and self._is_told) else None
+            return self._edited_now(unheard(self._intake, marks, turn), turn)
+        time, is_told = self._now(), since == -math.inf and self._is_told
+        return self._edited_now(Resume(time) if time - since > marks.idle_s / 2 and not is_told else None, turn)
 
     def runs_until(self) -> float:
-        """Return until when the app has run: one that has taken no step was only looked at, or mended."""
+        """Return until when the app has run."""
         return self.ran_until if self._is_starting else self._now()
 
-    @property
-    def _is_starting(self) -> bool:
-        return self.since == -math.inf
-
     def _at_start(self, turn: Turn) -> Resume | None:
+        """Return what is told once at a start; who only looks leaves no turn."""
         if self._is_told:
             return None
         self._is_told, time = True, self._now()
@@ -97,11 +99,12 @@ class Standstill:
             return Resume(time, ran_until=min(self.ran_until, time))
         return Resume(time) if self._engine.watermarks else None
 
-    def _while_it_runs(self, turn: Turn | None) -> Resume | None:
-        found, stop = unheard(self._intake, self._engine.watermarks, turn), self._engine.stop
+    def _edited_now(self, found: Resume | None, turn: Turn | None) -> Resume | None:
+        """Have *found* say that the process runs, if that is to be known before *turn*."""
+        stop = self._engine.stop
         if stop is None or not isinstance(turn, Create | Dispose | Fail) or turn.time <= stop.time:
             return found
-        return Resume(turn.time, () if found is None else found.partitions, ran_until=turn.time)
+        return (found or Resume(turn.time, ()))._replace(ran_until=turn.time)
 
 
 def unheard(intake: Intake, watermarks: Watermarks, turn: Turn | None) -> Resume | None:

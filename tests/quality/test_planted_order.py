@@ -7,8 +7,8 @@ later turn, a new query read tomorrow's file away from all others, and records t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -250,28 +250,32 @@ def edited_times_that_count_from_the_start(patch: pytest.MonkeyPatch) -> None:
 
 @planted("at stop")
 def what_follows_from_an_edit_at_another_time(patch: pytest.MonkeyPatch) -> None:
-    settle_at = TimeMoves.settle_at
+    settled_at = TimeMoves.settled_at
 
-    def settle_alone(self: TimeMoves, time: float) -> None:
+    @contextmanager
+    def settled_alone(self: TimeMoves, time: float) -> Iterator[None]:
         with patch.context() as now:
             now.setattr(TimeMoves, "_follow_up", QueryEngine.settle_immediate)
-            settle_at(self, time)
+            with settled_at(self, time):
+                yield
 
-    patch.setattr(TimeMoves, "settle_at", settle_alone)
+    patch.setattr(TimeMoves, "settled_at", settled_alone)
 
 
 @planted("at stop")
 def what_is_over_by_an_edit_left_for_later(patch: pytest.MonkeyPatch) -> None:
-    settle_at = TimeMoves.settle_at
+    settled_at = TimeMoves.settled_at
 
-    def settle_some(self: TimeMoves, time: float) -> None:
+    @contextmanager
+    def some_settled(self: TimeMoves, time: float) -> Iterator[None]:
         late = [each for each in self.immediate if each[0] < time]
         for each in late:
             self.immediate.remove(each)
-        settle_at(self, time)
+        with settled_at(self, time):
+            yield
         self.immediate.extend(late)
 
-    patch.setattr(TimeMoves, "settle_at", settle_some)
+    patch.setattr(TimeMoves, "settled_at", some_settled)
 
 
 @planted("starts")
