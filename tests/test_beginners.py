@@ -65,6 +65,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('create(n.pipe(ops.sample("1")))', REFUSED, "/sample number of seconds '1'"),
     ('create(n.pipe(ops.window_with_time("1h"), ops.merge_all()))', "TypeError", "duration seconds timedelta '1h'"),
     ('create(n.pipe(ops.timeout(datetime(2020, 1, 1))))', REFUSED, "time zone tzinfo"),
+    ('evaluator.create_many([("q", n)])', "TypeError", "queries given by name create_many"),
     ("create(n.pipe(ops.map(5)))", REFUSED, "query 'q' /map mapper must be a function got 5"),
     ('app.query("q", n.pipe(ops.map(5)))', REFUSED, "query 'q' map cannot work mapper must be a function got 5"),
     ('create(n.where_key("sku", "a"))', REFUSED, "query 'q' /where_key key_mapper must be a function got 'sku'"),
