@@ -695,3 +695,24 @@ def test_what_a_call_has_let_come_is_edited_now(call: str) -> None:
         evaluator.flush()
         came = [each for part in evaluator.stream("r").read(0, 99) for each in part.values]
     assert came == [([1], 40.0), ([], 80.0), ([], 100.0), ([], 120.0)]
+
+
+TAKEN_OUT: dict[str, tuple[Any, list[str]]] = {
+    "with a state": (n.throttle_first(9.0), ["/throttle_first"]),
+    "without one": (n.timeout(30.0), ["/timeout"]),
+    "over a timer": (n.sample(9.0), ["/sample:1/timer", "/sample"]),
+    "of a time": (n.take_until_with_time(40.0), ["/take_until_with_time"]),
+}
+
+
+@pytest.mark.parametrize("taken_out", TAKEN_OUT)
+def test_a_report_names_once_each_operator_that_waited_and_is_taken_out(taken_out: str) -> None:
+    """Also one that had nothing but its timer."""
+    query, dropped = TAKEN_OUT[taken_out]
+    with QueryEvaluator(MemoryStore(), clock=lambda: STOPPED_S, background=False) as evaluator:
+        evaluator.source("n", ListSource([1], follow=True))
+        evaluator.create("q", query)
+        while evaluator.step():
+            pass
+        evaluator.create("q", n.map(abs))
+        assert evaluator.engine.reports["q"].dropped == dropped

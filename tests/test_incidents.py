@@ -12,7 +12,7 @@ from lanes import left_to_commits
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
-from hosting import ListSource, QueryEvaluator
+from hosting import ListSource, QueryEvaluator, event_time
 from hosting.reports.flapping import KEPT_MAX, REPEAT_S
 from hosting.reports.incidents import OPEN_MAX, Incidents
 from hosting.reports.unread import tell_unread
@@ -212,3 +212,17 @@ def test_a_source_that_nothing_reads_any_more_is_told_once() -> None:
         evaluator.restart("q")
         tell_unread(evaluator.engine, evaluator.incidents, failed=[], sources=["n"])
         assert "unread" not in {each.kind for each in evaluator.incidents.open()}
+
+
+def test_late_events_are_over_with_the_query_that_had_them() -> None:
+    """One that runs again has had none."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1.0, 9.0, 2.0], follow=True))
+        evaluator.create("q", rx.source("n"), clock=event_time(float, lateness_s=0.0))
+        while evaluator.step():
+            pass
+        assert [(each.kind, each.subject) for each in evaluator.statistics().incidents] == [("late", "q")]
+        evaluator.restart("q")
+        while evaluator.step():
+            pass
+        assert evaluator.statistics().incidents == ()

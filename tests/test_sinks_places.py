@@ -372,3 +372,23 @@ def test_a_start_that_is_refused_leaves_no_sink_open(name: str, tmp_path: Path) 
         world.settle()
         world.evaluator.close()
     assert ids_in(taken) == [0, 1]
+
+
+class Closing(CallbackSink):
+    """A sink that counts how often it is closed."""
+
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_sink_is_closed_once(fails: bool) -> None:
+    """When it fails, or with the evaluator."""
+    sink = Closing(lambda n, value: {}[value] if fails else None)
+    world = World(sink)
+    world.take(2)
+    assert (world.statuses, sink.closed) == (["failed" if fails else "open"], int(fails))
+    world.evaluator.close()
+    assert sink.closed == 1
