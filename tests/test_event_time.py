@@ -743,3 +743,21 @@ def test_who_reads_a_source_again_reads_it_after_those_inside(clock: Any, crash:
     for number in range(5):
         host.events("a", number, float(number))
     assert host.values["again"][:3] == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_a_source_that_a_selector_names_in_the_last_event_is_waited_for() -> None:
+    """Time does not go to its end with the source that was known before: it was taken for the only one."""
+    values, clock = [2.0], event_time(float, lateness_s=0.0)
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1.0]))
+        evaluator.source("m", ListSource(values, follow=True))
+        chosen = rx.source("n").map(lambda value: rx.source("m")).switch_latest()
+        evaluator.create("q", chosen.buffer_with_time(4.0), clock=clock)
+        while evaluator.step():
+            pass
+        values += [3.0, 9.0]
+        while evaluator.step():
+            pass
+        evaluator.flush()
+        (part,) = evaluator.stream("q").read(0, 9)
+        assert (evaluator.query("q").status, list(part.values)) == ("running", [[2.0, 3.0]])

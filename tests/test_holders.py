@@ -261,6 +261,27 @@ def test_a_name_is_of_one_subscriber_at_a_time(ends: str) -> None:
     assert host.evaluator.query("same").holders == {"me": 2}
 
 
+@pytest.mark.parametrize("before", ["not started", "raised", "disposed of"])
+def test_who_has_lost_his_name_to_another_neither_starts_nor_lets_it_go(before: str) -> None:
+    """Whatever an incident has advised about the first one."""
+    host = Host()
+    stream = host.evaluator.stream("same")
+    first = stream.subscribe(Observer(bad=1), name="me")
+    if before != "not started":
+        first.start(0)
+        host.feed(3)
+    if before == "disposed of":
+        first.dispose()
+    second = Observer()
+    stream.subscribe(second, name="me").start(0)
+    with pytest.raises(ValueError, match="has been given its name"):
+        first.start(0)
+    first.dispose()
+    host.feed(2)
+    assert second.seen == [*range(5 if before != "not started" else 2)]
+    assert "me" in host.evaluator.query("same").holders
+
+
 def test_a_store_that_cannot_forget_a_subscriber_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Letting a durable subscriber go is durable, or an error."""
     host = Host()

@@ -242,9 +242,12 @@ EDITED: dict[str, tuple[Any, Any, EventTime | None]] = {
 }
 
 
+@pytest.mark.parametrize("started_s", [1100.0, 900.0])
 @pytest.mark.parametrize("edited", EDITED)
-def test_an_edit_by_another_interpreter_is_one_at_the_stop(edited: str, interpreters: Interpreters) -> None:
-    """As by the same one: an edited time counts from there, and what an edit brings begins now."""
+def test_an_edit_by_another_interpreter_is_one_at_the_stop(
+    edited: str, started_s: float, interpreters: Interpreters
+) -> None:
+    """As by the same one: an edited time counts from there, and what an edit brings begins now; however late it is."""
     found, (before, after, clock) = [], EDITED[edited]
     for changes in (False, True):
         store, values, now = MemoryStore(), list[int](), [1000.0]
@@ -255,7 +258,7 @@ def test_an_edit_by_another_interpreter_is_one_at_the_stop(edited: str, interpre
             with QueryEvaluator(store, clock=lambda: now[0], background=False) as evaluator:
                 evaluator.source("n", ListSource(values, follow=True))
                 evaluator.create("q", query, clock=clock)
-                for now[0], value in ((1100.0 if values else 1000.0, 0), *events.items()):
+                for now[0], value in ((started_s if values else 1000.0, 0), *events.items()):
                     values += [value] if value else []
                     while evaluator.step():
                         pass

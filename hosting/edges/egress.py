@@ -230,12 +230,15 @@ class Stream(Window):
                 self._note(subscription, who, name)
 
         def released() -> None:
-            if name is not None:
-                self.release(name)
+            if self.registry.has_name(self.name, name, subscription):
+                self.release(who)
+
+        def check(what: str) -> None:
+            self.registry.check_subscriber(what, self.name, name, subscription)
 
         subscription = Subscription(
             who, Observing(observer), QUICK, clock=float, draw=float, wake=wake, released=released,
-            check=self.registry.check,
+            check=check,
         )  # fmt: skip
         if name is not None:
             self.registry.subscribed(self.name, name, subscription)

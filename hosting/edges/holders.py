@@ -106,7 +106,7 @@ class StreamHolders:
         """By stream and name, who was subscribed last."""
 
     def subscribed(self, stream: str, name: str, subscriber: Subscribed) -> None:
-        """Note that *subscriber* has a *name*. *Raises* `ValueError` while another one of that name is live."""
+        """Note that *subscriber* has a *name*, and one before has it no more. *Raises* `ValueError` if that is live."""
         before = self._subscribers.get((stream, name))
         if before is not None and before.status == "live":
             raise ValueError(
@@ -114,6 +114,16 @@ class StreamHolders:
                 f"for neither: `dispose` or `detach` that one first, or give this one another name"
             )
         self._subscribers[stream, name] = subscriber
+
+    def has_name(self, stream: str, name: str | None, subscriber: Subscribed) -> bool:
+        """Whether *subscriber* is the last that was given the *name*."""
+        return name is not None and self._subscribers.get((stream, name)) is subscriber
+
+    def check_subscriber(self, what: str, stream: str, name: str | None, subscriber: Subscribed) -> None:
+        """*Raises* `ValueError` for the start of one whose name another one has by now."""
+        self.check(what)
+        if what.startswith("start") and name is not None and not self.has_name(stream, name, subscriber):
+            raise ValueError(f"{what}: another one has been given its name since; subscribe once more, or use that one")
 
     # -- backpressure
 

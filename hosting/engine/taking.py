@@ -42,7 +42,7 @@ class Taking(Reopening):
         What these bring begins *now*.
         """
         self.engine, self.now = engine, max(now, engine.clock)
-        self.moment = max(ran_until, engine.clock if engine.stop is None else engine.stop.time)
+        self.moment = min(self.now, max(ran_until, engine.clock if engine.stop is None else engine.stop.time))
         self.refitting.adopting = partial(engine.at, self.moment)
 
     def bringing(self) -> AbstractContextManager[None]:

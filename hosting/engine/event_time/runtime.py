@@ -218,7 +218,8 @@ class EventClock(Clock):
         if self.standing.status != RUNNING:
             return
         if time == INFINITE:
-            self.drain()
+            if self.watermark.is_over:  # else a selector has named one more source in what has just been handed over
+                self.drain()
         else:
             if self.timers.heap:
                 self.fire_due(time)
