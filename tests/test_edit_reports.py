@@ -203,3 +203,24 @@ def test_a_source_that_has_ended_is_read_to_its_end() -> None:
     engine.take(Events("b", "0", 0, [10], 1.0, ended=True))
     outputs = engine.take(engine.creation("q", b.count(), time=2.0))
     assert [(list(each.values), each.ended) for each in outputs] == [([2], True)]
+
+
+PUT_IN: dict[str, Any] = {
+    "group_by": ops.group_by(lambda value: value % 2),
+    "tumbling_window": ops.tumbling_window(7.0),
+    "timeout": ops.timeout(30.0),
+    "take_with_time": ops.take_with_time(30.0),
+    "scan": ops.scan(lambda total, value: total + value, 0),
+    "map": ops.map(abs),
+}
+
+
+@pytest.mark.parametrize("name", PUT_IN)
+def test_what_an_edit_puts_in_is_fresh_if_it_is_to_keep_anything(name: str) -> None:
+    """A state, groups, windows or a timer."""
+    source, engine = rx.source("n").filter(lambda value: True), QueryEngine()
+    engine.declare("n", ["0"])
+    engine.take(engine.creation("q", source.map(str), time=0.0))
+    engine.take(Events("n", "0", 0, [1, 2], time=1.0))
+    engine.take(engine.creation("q", source.pipe(PUT_IN[name], ops.map(str)), time=2.0))
+    assert len(engine.reports["q"].fresh) == (name != "map")

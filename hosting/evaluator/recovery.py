@@ -106,6 +106,7 @@ def go_live(evaluator: QueryEvaluator, meta: dict[str, Any], events: int) -> Non
     evaluator.checkpointer.replayed(events)
     evaluator.reporter.replayed()
     evaluator.engine.replaying = False
+    evaluator.streams.events_out = 0  # those of a replay are of the run before
     if not evaluator.intake.event_time:
         evaluator.time.read(evaluator.engine.reached)
     evaluator.standstill.ran_until = ran_until(evaluator.engine, meta)

@@ -47,6 +47,11 @@ def resume_calls(instance: Instance, node: PlanNode) -> None:
         instance.world.calls.resume(instance, node)
 
 
+def keeps_some(instance: Instance, node: PlanNode) -> bool:
+    """Whether *node* has a state, rows of inner sequences, or a timer."""
+    return node.slot >= 0 or node.op.yields_inner or bool((instance.timers or {}).get(node.index))
+
+
 def know_hubs(instance: Instance) -> None:
     """Let saved references to a hub find it under the tokens that it had when they were saved."""
     hubs = instance.plan.hubs

@@ -33,7 +33,7 @@ from reliable_rx.runtime.plan import Plan, PlanNode
 from reliable_rx.runtime.reading import cannot_read, inner_in, is_given_others, opens, stands_behind
 from reliable_rx.runtime.refitting import GONE, Fitted, Refitting
 from reliable_rx.runtime.report import Report as Report
-from reliable_rx.runtime.restoring import know_hubs, replace_timers, restore, resume_calls
+from reliable_rx.runtime.restoring import keeps_some, know_hubs, replace_timers, restore, resume_calls
 from reliable_rx.runtime.settings import given_to
 from reliable_rx.runtime.signatures import Row, Signature, signature
 
@@ -283,7 +283,7 @@ class Loader:
         for node in instance.plan.nodes:
             place = known.get(node.path)
             if place is None or saved[place][1] != node.op.name or node.path in anew:
-                if node.slot >= 0 or node.path in anew:
+                if keeps_some(instance, node) or node.path in anew:
                     self.report.fresh.append(node.path)
                 if node.path in anew:
                     self._begin_anew(instance, node, started)
