@@ -25,8 +25,8 @@ from hosting.engine.event_time.runtime import EventClock
 from hosting.engine.failure import stored_mishaps
 from hosting.engine.hosted_query import Standing, TopRow
 from hosting.engine.records import INSIDE, Record, by_kind, packed, portions, query_of, read_records
+from hosting.engine.reopening import Taking
 from hosting.engine.suspended import SUSPENDED, Suspended, is_of_others, load_suspended, suspend, take_over
-from hosting.engine.taking import Taking
 from hosting.engine.time_moves import Stop
 from hosting.engine.unloadable import blank, is_misfit, silence, unloadable, unreadable_rows
 from reliable_rx.class_of import ids_of

@@ -22,8 +22,8 @@ from hosting.engine.event_time.reorder import WAITING
 from hosting.engine.failure import stored_mishaps
 from hosting.engine.hosted_query import RUNNING, Standing, TopRow
 from hosting.engine.plan_names import are_comparable, do_the_same, why_untold
+from hosting.engine.reopening import Taking
 from hosting.engine.side_outputs import begin_anew
-from hosting.engine.taking import Taking
 from hosting.engine.turns import Create
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import CheckpointRefused, QueryDisposed, described

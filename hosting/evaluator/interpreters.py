@@ -17,8 +17,8 @@ from hosting.engine.code_text import was_mended
 from hosting.engine.engine import QueryEngine
 from hosting.engine.hosted_query import COMPLETED, FAILED, RUNNING, Standing
 from hosting.engine.plan_names import are_comparable, why_untold
+from hosting.engine.reopening import Taking
 from hosting.engine.suspended import rename
-from hosting.engine.taking import Taking
 from hosting.engine.turns import Create
 from hosting.engine.unloadable import first_misfit, needed
 from hosting.evaluator.function_texts import FunctionTexts
