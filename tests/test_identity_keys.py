@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import FileSource, ListSource, QueryEvaluator
 from hosting.admission.mutations import Mutations
-from hosting.engine.copies import odd
+from hosting.engine.copies import differs, odd
 from hosting.evaluator import checkpointer
 from hosting.reports import observing
 from hosting.reports.identity_keys import LOOKED_AT, IdentityKeys
@@ -397,3 +398,15 @@ def test_one_and_the_same_nan_begins_a_group_with_every_element_in_peace_as_behi
         out, told = stopped(("a", math.nan), at)
         assert out["group_by"] == [1, 2, 3, 4]
         assert "group_by" in told or not at  # in peace all groups are over with the run
+
+
+class Incomparable:
+    def __eq__(self, other: object) -> bool:
+        raise ArithmeticError("which of them?")
+
+    __hash__ = object.__hash__
+
+
+def test_what_cannot_be_compared_is_not_known_to_differ() -> None:
+    """It raises where it is used, which is told there."""
+    assert differs(Incomparable(), eq) is False
