@@ -274,7 +274,7 @@ def test_who_has_lost_his_name_to_another_neither_starts_nor_lets_it_go(before: 
         first.dispose()
     second = Observer()
     stream.subscribe(second, name="me").start(0)
-    with pytest.raises(ValueError, match="has been given its name"):
+    with pytest.raises(ValueError, match="has been given its name 'me'"):
         first.start(0)
     first.dispose()
     host.feed(2)

@@ -20,8 +20,8 @@ SILENT = [(1, app), (28, app), (33, app), (64, app), (397, app), (22, web)]
 KEPT = [(31, False, app), (477, False, app)]
 KEPT_AT_STARTS = [(2, True, "stopped", app), (58, False, "stopped", app), (154, True, "mixed", web)]
 KEPT_BESIDE = [(12, False, "", web)]
-KEPT_AT_STOP = [(4, False, web), (20, False, app), (5043, True, app)]
-KEPT_TWICE = [(40, True, app)]
+KEPT_AT_STOP = [(4, False, web), (6, False, app), (20, False, app), (5043, True, app)]
+KEPT_TWICE = [(40, True, app), (2, False, app)]
 """Rows that have found a fault."""
 AT_STARTS = [pytest.param(*row) for row in KEPT_AT_STARTS]
 AT_STARTS += every_of(119, product(SEEDS, [False, True], HOW, OF), nightly=8)

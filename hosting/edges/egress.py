@@ -233,12 +233,12 @@ class Stream(Window):
             if self.registry.has_name(self.name, name, subscription):
                 self.release(who)
 
-        def check(what: str) -> None:
-            self.registry.check_subscriber(what, self.name, name, subscription)
+        def check_start() -> None:
+            self.registry.check_name(self.name, name, subscription)
 
         subscription = Subscription(
             who, Observing(observer), QUICK, clock=float, draw=float, wake=wake, released=released,
-            check=check,
+            check=self.registry.check, check_start=check_start,
         )  # fmt: skip
         if name is not None:
             self.registry.subscribed(self.name, name, subscription)

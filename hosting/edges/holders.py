@@ -119,11 +119,13 @@ class StreamHolders:
         """Whether *subscriber* is the last that was given the *name*."""
         return name is not None and self._subscribers.get((stream, name)) is subscriber
 
-    def check_subscriber(self, what: str, stream: str, name: str | None, subscriber: Subscribed) -> None:
-        """*Raises* `ValueError` for the start of one whose name another one has by now."""
-        self.check(what)
-        if what.startswith("start") and name is not None and not self.has_name(stream, name, subscriber):
-            raise ValueError(f"{what}: another one has been given its name since; subscribe once more, or use that one")
+    def check_name(self, stream: str, name: str | None, subscriber: Subscribed) -> None:
+        """*Raises* `ValueError` if another one than *subscriber* has its *name* by now."""
+        if name is not None and not self.has_name(stream, name, subscriber):
+            raise ValueError(
+                f"another subscriber of stream {stream!r} has been given its name {name!r} since: subscribe once more, "
+                f"or use that one"
+            )
 
     # -- backpressure
 

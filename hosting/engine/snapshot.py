@@ -292,7 +292,7 @@ def record(engine: QueryEngine, unit: Any) -> Record:
 def load(
     engine: QueryEngine, chunks: Sequence[bytes], head: dict[str, Any], *, ran_until: float = 0.0, now: float = 0.0
 ) -> Loader:
-    """Put the stored rows into a fresh *engine* whose sources are declared; the one before *ran_until* then."""
+    """Put the stored rows into a fresh *engine* whose sources are declared; the process before *ran_until* then."""
     loader = Taking({})
     rows = by_kind(read_records(chunks, loader, bears=BaseException))
     loader.spoilt.update(unreadable_rows(rows) if loader.lenient else {})

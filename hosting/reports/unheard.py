@@ -5,7 +5,8 @@ that waits meanwhile is not idle, so event time must not go on without it: its e
 So before a turn at which a silence is over, whatever turn it is, the partition is asked once whether it has events.
 Those that are silent are asked again when one of them speaks: what they bring together is in the order of its times.
 Where a query is silent, all partitions are asked that have not had their turn: it may read them.
-The answer is a turn, so that a replay knows it.
+The answer is a turn, so that a replay knows it. So is what a start says of the process before: until when it is known
+to have run, from which the times count that an edit gives (`TimeMoves.edited_at`).
 Rejected: shifting silence by the length of each turn (under load a partition that is silent would never be idle);
 asking when the timer of a silence is due (partitions that stand level have none, and answers to calls come before it).
 """

@@ -29,7 +29,7 @@ def tell_unread(engine: QueryEngine, incidents: Incidents, *, failed: Iterable[s
     read = {source for each in standing for source in each.plan.sources if engine.live.get(source)}
     found = {source for source in read.intersection(sources) if not is_read(engine, source)}
     told = {each.subject for each in incidents.open() if each.kind == UNREAD}
-    for source in told - found:
+    for source in sorted(told - found):
         incidents.resolve(UNREAD, source, now="is read again, or has ended")
     for source in sorted(found - told):
         incidents.report(UNREAD, source, MESSAGE, level=logging.WARNING, once=True)

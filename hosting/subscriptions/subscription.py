@@ -57,9 +57,10 @@ class Subscription:
         released: Callable[[], None] = lambda: None,
         report: Report = lambda kind, message, *, error=None, level=0: None,
         check: Callable[[str], None] = lambda what: None,
+        check_start: Callable[[], None] = lambda: None,
     ) -> None:
         self.name, self.consumer, self.delivering = name, consumer, delivering
-        self.wake, self.check = wake, check
+        self.wake, self.check, self._check_start = wake, check, check_start
         self.status = "waiting"
         self.error: Exception | None = None
         self.position = 0
@@ -94,6 +95,7 @@ class Subscription:
         *Raises* `PositionUnavailable` if that is known at once.
         """
         self.check(f"start of subscription {self.name!r}")
+        self._check_start()
         self._wanted = self.next if n is None else n
         self._failing, self._retry_at, self.error = None, 0.0, None
         self.status = "waiting" if self._origin is None else "live"

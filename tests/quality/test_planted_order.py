@@ -110,6 +110,18 @@ def brought(place: Place) -> None:
     test_due_while_stopped.test_an_edit_of_what_a_start_has_brought_counts_from_now("buffer_with_time")
 
 
+def twice(place: Place) -> None:
+    """Edits of one start, or of two."""
+    for row in test_outages.KEPT_TWICE:
+        test_outages.test_edits_of_one_start_may_be_those_of_two(*row)
+
+
+def beside(place: Place) -> None:
+    """Edited times of an app beside which something is due."""
+    for row in test_outages.KEPT_BESIDE:
+        test_outages.test_what_is_due_beside_an_app_changes_nothing(*row)
+
+
 def at_stop(place: Place) -> None:
     """Edits with the start, or at the stop."""
     for row in test_outages.KEPT_AT_STOP:
@@ -159,6 +171,8 @@ CHECKS = {
     "silence": silence,
     "looked at": looked_at,
     "at stop": at_stop,
+    "beside": beside,
+    "twice": twice,
     "starts": starts,
     "brought": brought,
     "unheard": unheard,
@@ -248,6 +262,13 @@ def edited_times_that_count_from_the_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TimeMoves, "edited_at", lambda self, born: self.clock)
 
 
+@planted("beside")
+def edited_times_that_count_from_the_last_turn(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        TimeMoves, "edited_at", lambda self, born: self.clock if self.heard_until is None else self.heard_until
+    )
+
+
 @planted("at stop")
 def what_follows_from_an_edit_at_another_time(patch: pytest.MonkeyPatch) -> None:
     settled_at = TimeMoves.settled_at
@@ -281,6 +302,11 @@ def what_is_over_by_an_edit_left_for_later(patch: pytest.MonkeyPatch) -> None:
 @planted("starts")
 def a_stop_at_each_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Standstill, "runs_until", lambda self: self._now())
+
+
+@planted("twice")
+def a_stop_that_each_start_moves(patch: pytest.MonkeyPatch) -> None:
+    a_stop_at_each_start(patch)
 
 
 @planted("outages")
