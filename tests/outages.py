@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from typing import Any
 from unittest import mock
 
+from other_pythons import Pythons, played_pythons
 from random_apps import IDLE_S, NAMES, Declared, app, num
 from random_runs import EVENTS, LIMITS, Run
 
@@ -269,6 +270,9 @@ class Beside(Timed):
 class AtStop(Timed):
     """One app that is edited when it stops; or with the start, behind a stop of which the time is known, or a kill."""
 
+    def edit(self, name: str, names: list[str]) -> None:
+        self.create(self.evaluator, name)
+
     def pass_over(self, acts: random.Random, ends: random.Random, how: str) -> None:
         standing, mended = self.evaluator.engine.standing, acts.sample(NAMES, acts.choice([1, 2, 3]))
         names = [name for name in NAMES if name in mended and standing[name].status == "running"]
@@ -278,11 +282,39 @@ class AtStop(Timed):
             times, is_other = self.changes[name]
             self.changes[name] = (times + 1, is_other)
             if not how:
-                self.create(self.evaluator, name)
+                self.edit(name, names)
         self.now += acts.choice(BETWEEN_S)
         if how:
             self.start(ends)
         self.settle()
+
+
+class ByAnotherPython(AtStop):
+    """The same, whose processes are of another Python each; functions in a state stay behind.
+
+    All queries go over before one emits: what the edit of one lets come meets no other as it was before.
+    """
+
+    pythons: Pythons
+
+    def play(self, how: str) -> None:
+        with played_pythons() as self.pythons:
+            super().play(how)
+
+    def edit(self, name: str, names: list[str]) -> None:
+        emitted = self.evaluator.engine.emitted(name)
+        super().edit(name, names)
+        reads, hear = self.reads(), {name}
+        for each in NAMES:
+            hear |= {each} if hear & {*map(query_of, reads[each])} else set()
+        is_heard = emitted != self.evaluator.engine.emitted(name) and not {*names, name}.isdisjoint(hear - {name})
+        self.is_alike = self.is_alike and not is_heard
+
+    def start(self, ends: random.Random) -> None:
+        self.pythons.change()
+        self.evaluator = self.opened()
+        reports = self.evaluator.statistics().reports.values()
+        self.is_alike = self.is_alike and not any("holds code" in each for each in reports)
 
 
 class Twice(Timed):

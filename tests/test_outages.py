@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lanes import NIGHT, every_of
-from outages import ENDS, AtStop, Beside, Leaps, Outages, Pending, Silent, Timed, Twice, played
+from outages import ENDS, AtStop, Beside, ByAnotherPython, Leaps, Outages, Pending, Silent, Timed, Twice, played
 from random_apps import app
 from random_webs import web
 
@@ -21,6 +21,7 @@ KEPT = [(31, False, app), (477, False, app)]
 KEPT_AT_STARTS = [(2, True, "stopped", app), (58, False, "stopped", app), (154, True, "mixed", web)]
 KEPT_BESIDE = [(12, False, "", web)]
 KEPT_AT_STOP = [(4, False, web), (6, False, app), (20, False, app), (5043, True, app)]
+KEPT_TAKEN_OVER = [(1, True, app), (23, True, web), (40, False, web)]
 KEPT_TWICE = [(40, True, app), (2, False, app)]
 """Rows that have found a fault."""
 AT_STARTS = [pytest.param(*row) for row in KEPT_AT_STARTS]
@@ -29,6 +30,8 @@ AT_ENDS = [pytest.param(*row) for row in KEPT] + every_of(41, product(SEEDS, [Fa
 TWICE = [pytest.param(*row) for row in KEPT_TWICE] + every_of(97, product(SEEDS, [False, True], OF), nightly=4)
 AT_STOP = [pytest.param(*row) for row in KEPT_AT_STOP]
 AT_STOP += every_of(97, product(SEEDS, [False, True], OF), nightly=4)
+TAKEN_OVER = [pytest.param(*row) for row in KEPT_TAKEN_OVER]
+TAKEN_OVER += every_of(97, product(SEEDS, [False, True], OF), nightly=4)
 BESIDE = [pytest.param(*row) for row in KEPT_BESIDE]
 BESIDE += every_of(211, product(SEEDS, [False, True], ["", "stopped"], OF), nightly=8)
 
@@ -51,6 +54,12 @@ def check_beside(seed: int, clocked: bool, how: str, of: Any) -> None:
 
 def check_at_stop(seed: int, clocked: bool, of: Any) -> None:
     assert (seed, played(seed, clocked, "", AtStop, of)[0]) == (seed, played(seed, clocked, "mixed", AtStop, of)[0])
+
+
+def check_taken_over(seed: int, clocked: bool, of: Any) -> None:
+    found, is_alike = played(seed, clocked, "stopped", ByAnotherPython, of)
+    if is_alike:
+        assert (seed, played(seed, clocked, "", ByAnotherPython, of)[0]) == (seed, found)
 
 
 def check_twice(seed: int, clocked: bool, of: Any) -> None:
@@ -89,6 +98,12 @@ def test_an_edit_with_a_start_is_one_at_the_stop(seed: int, clocked: bool, of: A
     check_at_stop(seed, clocked, of)
 
 
+@pytest.mark.parametrize("seed, clocked, of", TAKEN_OVER)
+def test_a_start_by_another_python_is_an_edit_at_the_stop(seed: int, clocked: bool, of: Any) -> None:
+    """Mended functions and times, on event time and on that of the host."""
+    check_taken_over(seed, clocked, of)
+
+
 @pytest.mark.parametrize("seed, clocked, of", TWICE)
 def test_edits_of_one_start_may_be_those_of_two(seed: int, clocked: bool, of: Any) -> None:
     """What is due is the same for all of them, whatever ends the process between two."""
@@ -111,6 +126,7 @@ def test_each_night_draws_outages_of_its_own(clocked: bool, of: Any) -> None:
         check_beside(seed, clocked, "stopped", of)
         check_twice(seed, clocked, of)
         check_at_stop(seed, clocked, of)
+        check_taken_over(seed, clocked, of)
         if of is app:  # a web is silent where a host's pause has a say in it
             check_pending(seed, clocked, Silent, of)
         assert (seed, played(seed, clocked, "mixed", Outages, of)[0]) == (seed, whole(seed, clocked, of))

@@ -6,7 +6,9 @@ is turned into bytes and loaded by the next such interpreter, whose app declares
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from every_case import CASES, lanes
@@ -18,6 +20,7 @@ from checkpoint import MemoryStore
 from checkpoint.format.codec import decode, encode
 from hosting import CallbackSink, ListSource, QueryEvaluator, event_time
 from hosting.engine.snapshot import Snapshot, load
+from hosting.evaluator import interpreters as taking_over
 from reliable_rx import operators as ops
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.event_time import EventTime
@@ -269,3 +272,24 @@ def test_an_edit_by_another_interpreter_is_one_at_the_stop(
                 interpreters.change()
         found.append(came)
     assert found[0] == found[1] != []
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_an_edit_ends_on_event_time_ends_with_the_start(killed: bool, interpreters: Interpreters) -> None:
+    """Not with the next event, which it would let pass; also when the process that went over is killed at once."""
+    store = MemoryStore()
+    lives = ["before", "killed", "after"] if killed else ["before", "after"]
+    for life in lives:
+        evaluator = QueryEvaluator(store, background=False)
+        evaluator.source("n", ListSource([1, 2, 10, 20], follow=True))
+        evaluator.create("q", n.take_with_time(30.0 if life == "before" else 9.0), clock=CLOCK)
+        dies = patch.object(taking_over.Interpreters, "_catch_up", side_effect=KeyboardInterrupt)
+        with dies if life == "killed" else nullcontext(), suppress(KeyboardInterrupt):
+            evaluator.start()
+        while life != "killed" and evaluator.step():
+            pass
+        assert evaluator.stream("q").ended == (life == "after")
+        evaluator.abandon() if life == "killed" else evaluator.__exit__(None, None, None)
+        store = store.reopen()
+        if life == "before":
+            interpreters.change()

@@ -71,6 +71,11 @@ class Reopening(Loader):
             self.late.append((instance, places))
         self.opened += opened
 
+    def adopt(self) -> None:
+        """Let operators adopt in the order of the query, as they may emit, whichever row was stored first."""
+        self.refitting.adopted.sort(key=lambda each: lineage(each[0]))
+        super().adopt()
+
     def begin_new(self, engine: QueryEngine) -> None:
         """Read the windows of what is new, and do all that is to be done at once.
 
@@ -170,6 +175,15 @@ class Reopening(Loader):
         self.settle_shared()
 
 
+def lineage(instance: Instance) -> tuple[int, ...]:
+    """Say of which query *instance* is, by when that began, and where it is in it."""
+    places: list[int] = []
+    while instance.parent is not None and instance.sink is not None:
+        places.append(instance.sink.index)
+        instance = instance.parent
+    return (instance.born, *reversed(places))  # type: ignore[attr-defined]
+
+
 def deal_with(child: Instance, error: Exception) -> None:
     """Fail the operator that is to read *child*, or go on without; what was ended meanwhile is read by nobody."""
     owner, node = child.parent, child.sink
@@ -236,6 +250,4 @@ class Taking(Reopening):
             while immediate:  # what is to be done at once waits for the first turn
                 timer = immediate.popleft()
                 if timer[2] is not None:
-                    world = timer[2].world
-                    timer[0] = max(timer[0], self.moment if world is self.engine else timer[0])
-                    world.timers.push(timer)
+                    timer[2].world.put_off(timer, self.moment)

@@ -138,6 +138,11 @@ class TimeMoves(Clock):
             self._follow_up()
         immediate.extend(each for each in whole if each[0] > time)
 
+    def put_off(self, timer: Timer, moment: float) -> None:
+        """Have done when the clock moves, one after the other, what was to be done at once, at *moment* or later."""
+        timer[0], timer[1] = max(timer[0], moment), self.order()
+        self.timers.push(timer)
+
     def note_stop(self, time: float | None) -> None:
         """Note that the process before, or this one, has run until *time*."""
         if time is not None and (self.stop is None or time > self.stop.time):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Protocol
 
 from checkpoint.format.code import OtherCode, makers
@@ -133,6 +134,7 @@ class Interpreters:
         if engine.suspended.other_code is not None:
             self._report_taken_over(engine.suspended.other_code.what)
             self._store_now()
+        self._catch_up()
 
     def _report_taken_over(self, what: str) -> None:
         """Say which queries went on from what another interpreter has stored; it lasts only if some was given up."""
@@ -184,6 +186,15 @@ class Interpreters:
                 f"no longer suspended: {listed(woken)}; they go on from their state, and have missed what came "
                 f"meanwhile"
             )
+
+    def _catch_up(self) -> None:
+        """Have queries on event time do at once what the functions of today want done: each is edited to itself."""
+        engine = self._engine
+        for each in sorted(engine.standing.values(), key=attrgetter("born")):
+            if each.clock is not None and each.status == RUNNING and each.clock.lags:
+                limits, spec = each.plan.limits, each.clock.spec
+                plan, now = engine.plans.ids[each.plan], self._turns.now()
+                self._turns.take(Create(each.name, plan, each.plan, each.keys, each.policy, limits, now, spec))
 
     def created(self, turn: Create) -> None:
         """Take *turn*; run a query again that had failed before it was suspended and is mended; close its incident."""

@@ -27,6 +27,7 @@ import test_waiting_clocks
 from planted_checks import Plants
 
 from hosting import QueryEvaluator
+from hosting.engine import reopening
 from hosting.engine.dispatch import Delivery
 from hosting.engine.engine import QueryEngine
 from hosting.engine.event_time.watermark import Watermark
@@ -34,6 +35,7 @@ from hosting.engine.time_moves import TimeMoves
 from hosting.engine.turns import Dispose, Turn
 from hosting.evaluator import group_commit
 from hosting.evaluator.following import Following
+from hosting.evaluator.interpreters import Interpreters
 from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.lifecycle import Lifecycle
 from hosting.reports.unheard import Standstill
@@ -128,6 +130,12 @@ def at_stop(place: Place) -> None:
         test_outages.test_an_edit_with_a_start_is_one_at_the_stop(*row)
 
 
+def taken_over(place: Place) -> None:
+    """The same by another Python, on the host's time and on event time."""
+    for row in test_outages.KEPT_TAKEN_OVER:
+        test_outages.test_a_start_by_another_python_is_an_edit_at_the_stop(*row)
+
+
 def looked_at(place: Place) -> None:
     """An end before which something comes that puts a clock ahead of a silent source."""
     test_waiting_clocks.test_what_comes_before_an_end_has_others_looked_at_that_are_silent(QueryEvaluator.dispose, True)
@@ -171,6 +179,7 @@ CHECKS = {
     "silence": silence,
     "looked at": looked_at,
     "at stop": at_stop,
+    "taken over": taken_over,
     "beside": beside,
     "twice": twice,
     "starts": starts,
@@ -260,6 +269,16 @@ def a_silence_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
 @planted("at stop")
 def edited_times_that_count_from_the_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TimeMoves, "edited_at", lambda self, born: self.clock)
+
+
+@planted("taken over")
+def what_another_python_ends_left_for_the_next_event(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Interpreters, "_catch_up", lambda self: None)
+
+
+@planted("taken over")
+def adopted_in_the_order_in_which_rows_were_stored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reopening, "lineage", lambda instance: ())
 
 
 @planted("beside")

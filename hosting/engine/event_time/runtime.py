@@ -228,9 +228,22 @@ class EventClock(Clock):
         if self.watermark.time > time:  # a source was read anew on the way, and with it another watermark
             self.catch_up()
 
+    @property
+    def lags(self) -> bool:
+        """Whether something was put off, or the watermark is further, as of one of another interpreter."""
+        due = self.timers.next_due()
+        return (due is not None and due < self.clock) or self.clock < self.watermark.time
+
+    def put_off(self, timer: Timer, moment: float) -> None:
+        """Have `catch_up` do what was to be done at once: nothing can be emitted while a store is opened."""
+        timer[0], timer[1] = nextafter(self.clock, -INFINITE), self.order()
+        self.timers.push(timer)
+
     def catch_up(self) -> None:
-        """Move to where the watermark is: it has been joined, or taken up again, when it was further."""
+        """Do what was put off, and move to where the watermark is: it was further when it was joined or taken up."""
         mark = self.watermark
+        if self.timers.heap:
+            self.fire_due(self.clock)
         if self.standing.status == RUNNING:  # one that stands nowhere was made for this query
             mark.move() if mark.time == -INFINITE else self.move(INFINITE if mark.is_over else mark.time)
 
