@@ -205,6 +205,30 @@ def test_a_source_that_has_ended_is_read_to_its_end() -> None:
     assert [(list(each.values), each.ended) for each in outputs] == [([2], True)]
 
 
+def not_zero(value: int) -> int:
+    return value if value else 1 // value
+
+
+LEFT: dict[str, tuple[Any, Any]] = {
+    "alone": (lambda n, m: n.catch(m), lambda n, m: n),
+    "in a merge": (lambda n, m: n.catch(m), lambda n, m: n.merge(m)),
+    "in a concat": (lambda n, m: n.catch(m), lambda n, m: n.concat(m)),
+}
+
+
+@pytest.mark.parametrize("where", LEFT)
+def test_what_has_not_had_enough_is_read_again_where_what_had_left_it_is_gone(where: str) -> None:
+    """With what stood between the two, which had ended of the same error, and begins afresh."""
+    (before, after), m = LEFT[where], rx.source("m")
+    few = rx.source("n").map(not_zero).take(5)
+    engine = engine_of(before(few, m), "n", "m")
+    engine.take(Events("n", "0", 0, [1, 2, 0], 1.0))
+    engine.take(engine.creation("q", after(few, m), time=2.0))
+    assert {"/map", "/source", "/take"} <= {*engine.reports["q"].fresh}
+    outputs = engine.take(Events("n", "0", 3, [3, 4, 5, 6, 7, 8], 3.0))
+    assert [list(each.values) for each in outputs] == [[3, 4, 5, 6, 7]]
+
+
 PUT_IN: dict[str, Any] = {
     "group_by": ops.group_by(lambda value: value % 2),
     "tumbling_window": ops.tumbling_window(7.0),

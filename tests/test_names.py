@@ -19,6 +19,8 @@ import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from checkpoint.offsets.memory import MemoryOffsets
 from hosting import App, CallbackSink, ListSource, QueryEvaluator, SharedSource
+from hosting.engine.engine import QueryEngine
+from hosting.engine.turns import Events
 from hosting.partitioned.opening import open_group
 from hosting.partitioned.sections import sections_of
 from hosting.subscriptions.manager import Deliveries
@@ -202,6 +204,17 @@ def test_a_ring_is_refused_when_it_is_declared(ring: str) -> None:
         app.query(name, query)
     with pytest.raises(QueryRefused, match="come back to it for ever"):
         sections_of(app)
+
+
+def test_what_a_query_has_ceased_to_read_closes_no_ring() -> None:
+    """Edits may turn round who reads whom."""
+    engine, given = QueryEngine(), rx.source("n")
+    engine.declare("n", ["0"])
+    for name, query in [("a", given), ("b", rx.source("a")), ("b", given.map(str)), ("a", rx.source("b"))]:
+        engine.take(engine.creation(name, query, time=0.0))
+    assert {each.name: [*each.values] for each in engine.take(Events("n", "0", 0, [1], 1.0))} == {
+        "a": ["1"], "b": ["1"],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("ring", RINGS)
