@@ -304,9 +304,10 @@ class ByAnotherPython(AtStop):
     def edit(self, name: str, names: list[str]) -> None:
         emitted = self.evaluator.engine.emitted(name)
         super().edit(name, names)
-        reads, hear = self.reads(), {name}
+        reads, hear, standing = self.reads(), {name}, self.evaluator.engine.standing
         for each in NAMES:
-            hear |= {each} if hear & {*map(query_of, reads[each])} else set()
+            may_read = any(map(selects, standing[each].plan.walk())) or hear & {*map(query_of, reads[each])}
+            hear |= {each} if may_read else set()
         is_heard = emitted != self.evaluator.engine.emitted(name) and not {*names, name}.isdisjoint(hear - {name})
         self.is_alike = self.is_alike and not is_heard
 
