@@ -282,6 +282,21 @@ def test_who_has_lost_his_name_to_another_neither_starts_nor_lets_it_go(before: 
     assert "me" in host.evaluator.query("same").holders
 
 
+def test_who_has_ended_and_lost_his_name_acknowledges_for_nobody() -> None:
+    """What the other one of that name has not acknowledged is kept."""
+    host = Host()
+    stream = host.evaluator.stream("same")
+    first, second = stream.subscribe(Observer(), name="me"), Observer()
+    first.start(0)
+    host.feed(3)
+    host.evaluator.dispose("same")
+    host.feed(1)
+    assert first.status == "ended"
+    stream.subscribe(second, name="me").start(0)
+    first.acknowledge(99)
+    assert second.seen[:3] == [0, 1, 2] and stream.holders == {"me": 0}
+
+
 def test_a_store_that_cannot_forget_a_subscriber_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Letting a durable subscriber go is durable, or an error."""
     host = Host()

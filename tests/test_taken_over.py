@@ -6,7 +6,9 @@ is turned into bytes and loaded by the next such interpreter, whose app declares
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -16,9 +18,11 @@ from test_edit_reports import EDITS, HOSTABLE, STREAMS
 
 import checkpoint.format.code
 import reliable_rx as rx
-from checkpoint import MemoryStore
+from checkpoint import MemoryStore, SqliteStore
 from checkpoint.format.codec import decode, encode
 from hosting import CallbackSink, ListSource, QueryEvaluator, event_time
+from hosting.cli.command import main
+from hosting.cli.loading import load_app
 from hosting.engine.snapshot import Snapshot, load
 from hosting.evaluator import interpreters as taking_over
 from reliable_rx import operators as ops
@@ -238,10 +242,19 @@ def test_no_sink_is_said_to_lack_a_query_that_is_yet_to_be_created(
 n = rx.source("n")
 at_s = [ops.timestamp(), ops.map(lambda told: (told.value, told.timestamp.timestamp()))]
 CLOCK = event_time(lambda value: float(value), lateness_s=1.0)
-EDITED: dict[str, tuple[Any, Any, EventTime | None]] = {
-    "a time": (n.pipe(ops.buffer_with_time(5000.0), *at_s), n.pipe(ops.buffer_with_time(400.0), *at_s), None),
-    "event time": (n.take_with_time(30.0), n.take_with_time(9.0), CLOCK),
-    "brings": (n.map(abs).pipe(*at_s), n.map(abs).merge(rx.interval(7.0)).pipe(*at_s), None),
+CLOCKS = (CLOCK, CLOCK)
+
+
+def few(of: str, *, edited: bool) -> Any:
+    return rx.source(of).map(abs).take_with_time(9.0 if edited else 30.0)
+
+
+EDITED: dict[str, tuple[Any, Any, tuple[EventTime | None, ...]]] = {
+    "a time": (n.pipe(ops.buffer_with_time(5000.0), *at_s), n.pipe(ops.buffer_with_time(400.0), *at_s), (None, None)),
+    "event time": (n.take_with_time(30.0), n.take_with_time(9.0), CLOCKS),
+    "hands over": (n.take_with_time(30.0).concat(n.map(str)), n.take_with_time(9.0).concat(n.map(str)), CLOCKS),
+    "begins again": (n.take_with_time(30.0).map(str).repeat(), n.take_with_time(9.0).map(str).repeat(), CLOCKS),
+    "brings": (n.map(abs).pipe(*at_s), n.map(abs).merge(rx.interval(7.0)).pipe(*at_s), (None, None)),
 }
 
 
@@ -251,12 +264,12 @@ def test_an_edit_by_another_interpreter_is_one_at_the_stop(
     edited: str, started_s: float, interpreters: Interpreters
 ) -> None:
     """As by the same one: an edited time counts from there, and what an edit brings begins now; however late it is."""
-    found, (before, after, clock) = [], EDITED[edited]
+    found, (before, after, clocks) = [], EDITED[edited]
     for changes in (False, True):
         store, values, now = MemoryStore(), list[int](), [1000.0]
-        for query, events in (
-            (before, {1001.0: 1, 1002.0: 2, 1010.0: 21, 1020.0: 0}),
-            (after, {1107.0: 30, 1500.0: 140}),
+        for query, clock, events in (
+            (before, clocks[0], {1001.0: 1, 1002.0: 2, 1010.0: 21, 1011.0: 20, 1020.0: 0}),
+            (after, clocks[1], {1106.0: 0, 1107.0: 30, 1500.0: 140}),
         ):
             with QueryEvaluator(store, clock=lambda: now[0], background=False) as evaluator:
                 evaluator.source("n", ListSource(values, follow=True))
@@ -272,6 +285,40 @@ def test_an_edit_by_another_interpreter_is_one_at_the_stop(
                 interpreters.change()
         found.append(came)
     assert found[0] == found[1] != []
+
+
+def test_a_clock_that_waits_less_is_there_with_the_start(interpreters: Interpreters) -> None:
+    """As behind an edit: no event has to come for what its lateness has let go."""
+    store, found = MemoryStore(), list[Any]()
+    for lateness_s in (20.0, 1.0):
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource([1, 2, 9], follow=True))
+            evaluator.create("q", n, clock=event_time(float, lateness_s=lateness_s))
+            evaluator.start()
+            while evaluator.step():
+                pass
+            found.append([each for part in evaluator.stream("q").read(0, 99) for each in part.values])
+        store = store.reopen()
+        interpreters.change()
+    assert found == [[], [1, 2]]
+
+
+def test_who_reads_what_is_taken_over_is_edited_before_it_hears_of_it(interpreters: Interpreters) -> None:
+    """What the end of one lets come does not pass a reader on event time that has ended by then itself."""
+    store = MemoryStore()
+    for edited in (False, True):
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource([1, 3, 12, 11], follow=True))
+            for name, of in (("q", "n"), ("r", "q")):
+                evaluator.create(name, few(of, edited=edited), clock=CLOCK)
+            evaluator.start()
+            while evaluator.step():
+                pass
+            found = [each for part in evaluator.stream("r").read(0, 99) for each in part.values]
+            assert (evaluator.query("r").status == "completed") == edited
+        store = store.reopen()
+        interpreters.change()
+    assert found == [1, 3]
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -293,3 +340,37 @@ def test_what_an_edit_ends_on_event_time_ends_with_the_start(killed: bool, inter
         store = store.reopen()
         if life == "before":
             interpreters.change()
+
+
+APP = """
+import reliable_rx as rx
+from hosting import App, ListSource
+app = App()
+app.source("n", lambda: ListSource([1, 2, 0], follow=True))
+app.query("total", rx.source("n").{})
+app.query("bad", rx.source("n").map(lambda n: 1 // n))
+"""
+
+
+def test_a_command_tells_what_becomes_of_what_it_takes_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interpreters: Interpreters, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The start behind it has nothing more to tell."""
+    monkeypatch.chdir(tmp_path)
+    text = tmp_path / "upgraded.py"
+    text.write_text(APP.format("scan(lambda a, b: a + b)"))
+    app: Any = load_app("upgraded:app")
+    with SqliteStore("store") as store, QueryEvaluator(store, background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2, 0], follow=True))
+        for name, each in app.queries.items():
+            evaluator.create(name, each.query)
+        evaluator.start()
+        while evaluator.step():
+            pass
+    interpreters.change()
+    text.write_text(APP.format("reduce(lambda a, b: a + b).pairwise()"))
+    del sys.modules["upgraded"]
+    capsys.readouterr()
+    assert main(["restart", "store", "bad", "--app", "upgraded:app"]) == 0
+    told = capsys.readouterr().out
+    assert "total was taken over from another Python: dropped: /scan" in told, told

@@ -34,6 +34,7 @@ from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.edges.sink_positions import is_sink
 from hosting.edges.start_positions import Start
 from hosting.engine.cycles import there_are
+from hosting.engine.editing import reports_told
 from hosting.engine.event_time.validation import selects, sources_of
 from hosting.engine.hosted_query import COMPLETED, FAILED, RUNNING, Standing
 from hosting.evaluator.evaluator import QueryEvaluator
@@ -69,7 +70,8 @@ def restart(where: str, queries: Sequence[str], *, group: str | None, app: str, 
         )
         said = restart_in(section, evaluator, queries, yes=yes)
         restarted.update(said.keys())
-        return "; ".join(told if len(queries) == 1 else f"{name}: {told}" for name, told in said.items())
+        told = [told if len(queries) == 1 else f"{name}: {told}" for name, told in said.items()]
+        return "; ".join([*told, *reports_told(evaluator.engine, taken_over_alone=True)])
 
     with found_group(where, group) as found, log_nothing():
         check_stopped(found)
@@ -105,7 +107,8 @@ def dispose(where: str, query: str, *, group: str | None, app: str, yes: bool) -
         gone = let_go_of(evaluator, query)
         evaluator.checkpoint(full=True)
         subjects[evaluator.incidents.place] = list(gone)
-        return f"{query} was {status}, and is disposed of{ends}{told_gone(gone)}"
+        done = f"{query} was {status}, and is disposed of{ends}{told_gone(gone)}"
+        return "; ".join([done, *reports_told(engine, taken_over_alone=True)])
 
     with found_group(where, group) as found, log_nothing():
         check_stopped(found)

@@ -76,6 +76,8 @@ class Subscribed(Protocol):
 
     status: str
 
+    def detach(self) -> None: ...
+
 
 class StreamHolders:
     """The holders of all streams of one evaluator. *lock* is the evaluator's; `full` is called with it held.
@@ -113,6 +115,8 @@ class StreamHolders:
                 f"stream {stream!r} has a live subscriber called {name!r} already, and what one acknowledges is kept "
                 f"for neither: `dispose` or `detach` that one first, or give this one another name"
             )
+        if before is not None:
+            before.detach()  # what it acknowledges from now on is of another
         self._subscribers[stream, name] = subscriber
 
     def has_name(self, stream: str, name: str | None, subscriber: Subscribed) -> bool:

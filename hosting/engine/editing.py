@@ -374,8 +374,11 @@ def is_alike(engine: QueryEngine, there: Standing, turn: Create) -> bool:
     return there.keys is turn.keys or digest(list(there.keys)) == digest(list(turn.keys))
 
 
-def reports_told(engine: QueryEngine) -> Iterator[str]:
+def reports_told(engine: QueryEngine, *, taken_over_alone: bool = False) -> Iterator[str]:
     """Say which queries a start has edited, or taken over from another Python, and what became of their states."""
     taken_over = set(engine.suspended.taken_over)
     for name, report in engine.reports.items():
-        yield f"{name} {'was taken over from another Python' if name in taken_over else report.how}: {report}"
+        if name in taken_over:
+            yield f"{name} was taken over from another Python: {report}"
+        elif not taken_over_alone:
+            yield f"{name} {report.how}: {report}"

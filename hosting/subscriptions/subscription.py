@@ -166,7 +166,7 @@ class Subscription:
 
     def _step(self) -> float | None:
         if self.status != "live":
-            if self.status != "ended":
+            if self.status != "ended" or self._origin is None:  # what was delivered is yet to be acknowledged
                 self._close()
             return None
         left_s = self._retry_at - self._clock()

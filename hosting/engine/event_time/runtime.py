@@ -212,6 +212,8 @@ class EventClock(Clock):
         if not self.waiting.entries and not self.timers.heap and time < INFINITE:
             self.clock = time
             return
+        if self.timers.heap and self.timers.heap[0][0] < self.clock:
+            self.make_up()
         entries = self.waiting.take(time)
         if entries:
             self.play(entries, time)
@@ -230,22 +232,35 @@ class EventClock(Clock):
 
     @property
     def lags(self) -> bool:
-        """Whether something was put off, or the watermark is further, as of one of another interpreter."""
+        """Whether something was put off, or the watermark may be further, as of one of another interpreter."""
+        return self.has_put_off or self.clock < self.watermark.time or self.watermark.lags
+
+    @property
+    def has_put_off(self) -> bool:
+        """Whether something is to be done at once: no other timer is due before where the clock stands."""
         due = self.timers.next_due()
-        return (due is not None and due < self.clock) or self.clock < self.watermark.time
+        return due is not None and due < self.clock
 
     def put_off(self, timer: Timer, moment: float) -> None:
         """Have `catch_up` do what was to be done at once: nothing can be emitted while a store is opened."""
         timer[0], timer[1] = nextafter(self.clock, -INFINITE), self.order()
         self.timers.push(timer)
 
+    def make_up(self) -> None:
+        """Do what was put off, as an edit does it: what follows at once from it comes before all else."""
+        while self.has_put_off:
+            timer = self.timers.pop(self.clock, inclusive=False)
+            if timer is not None:
+                timer[0] = self.clock
+                self.immediate.append(timer)
+        self.engine.settle_immediate()
+
     def catch_up(self) -> None:
         """Do what was put off, and move to where the watermark is: it was further when it was joined or taken up."""
         mark = self.watermark
-        if self.timers.heap:
-            self.fire_due(self.clock)
+        self.make_up()
         if self.standing.status == RUNNING:  # one that stands nowhere was made for this query
-            mark.move() if mark.time == -INFINITE else self.move(INFINITE if mark.is_over else mark.time)
+            mark.move() if mark.time == -INFINITE or mark.lags else self.move(INFINITE if mark.is_over else mark.time)
 
     def play(self, entries: list[Entry], time: float) -> None:
         """Hand over events that are older than *time*."""

@@ -242,6 +242,11 @@ class Watermark:
         return max(time, self.time)
 
     @property
+    def lags(self) -> bool:
+        """Whether the partitions allow more than where it stands: its clock was taken over by an edited one."""
+        return not self.is_over and self._allowed() > self.time
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing will come any more of what the queries hear."""
         if len(self.over) == len(self.sources):
