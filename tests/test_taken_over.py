@@ -245,10 +245,6 @@ CLOCK = event_time(lambda value: float(value), lateness_s=1.0)
 CLOCKS = (CLOCK, CLOCK)
 
 
-def few(of: str, *, edited: bool) -> Any:
-    return rx.source(of).map(abs).take_with_time(9.0 if edited else 30.0)
-
-
 EDITED: dict[str, tuple[Any, Any, tuple[EventTime | None, ...]]] = {
     "a time": (n.pipe(ops.buffer_with_time(5000.0), *at_s), n.pipe(ops.buffer_with_time(400.0), *at_s), (None, None)),
     "event time": (n.take_with_time(30.0), n.take_with_time(9.0), CLOCKS),
@@ -293,7 +289,8 @@ def test_a_clock_that_waits_less_is_there_with_the_start(interpreters: Interpret
     for lateness_s in (20.0, 1.0):
         with QueryEvaluator(store, background=False) as evaluator:
             evaluator.source("n", ListSource([1, 2, 9], follow=True))
-            evaluator.create("q", n, clock=event_time(float, lateness_s=lateness_s))
+            clock = event_time(lambda value: float(value), lateness_s=lateness_s)
+            evaluator.create("q", n.map(lambda value: value), clock=clock)
             evaluator.start()
             while evaluator.step():
                 pass
@@ -308,9 +305,9 @@ def test_who_reads_what_is_taken_over_is_edited_before_it_hears_of_it(interprete
     store = MemoryStore()
     for edited in (False, True):
         with QueryEvaluator(store, background=False) as evaluator:
-            evaluator.source("n", ListSource([1, 3, 12, 11], follow=True))
-            for name, of in (("q", "n"), ("r", "q")):
-                evaluator.create(name, few(of, edited=edited), clock=CLOCK)
+            evaluator.source("n", ListSource([1, 3, 7, 6, 12], follow=True))
+            for name, of, time_s in (("q", "n", 9.0), ("r", "q", 4.0)):
+                evaluator.create(name, rx.source(of).take_with_time(time_s if edited else 30.0), clock=CLOCK)
             evaluator.start()
             while evaluator.step():
                 pass
