@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from hosting.engine.dispatch import came_after
 from hosting.engine.endless import moves
+from hosting.engine.event_time.catching_up import CatchingUp
 from hosting.engine.event_time.reorder import END, LAST, Channel, Entry, Reorder
 from hosting.engine.event_time.validation import is_timeless
 from hosting.engine.event_time.watermark import INFINITE, Watermark
@@ -28,7 +29,7 @@ from hosting.engine.routes import Entry as ReaderEntry
 from hosting.engine.routes import Routes
 from hosting.engine.side_outputs import post
 from hosting.engine.time_moves import REARMED_MAX, is_hopeless
-from hosting.engine.timers import Clock
+from hosting.engine.timers import Clock, Timers
 from hosting.engine.turns import end_of
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.event_time import EventTime
@@ -43,9 +44,11 @@ if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine
 
 
-class EventClock(Clock):
+class EventClock(CatchingUp, Clock):
     """The world of one standing query on event time."""
 
+    engine: QueryEngine
+    timers: Timers
     standing: Standing
     spec: EventTime
     watermark: Watermark
@@ -229,38 +232,6 @@ class EventClock(Clock):
         self.hold()
         if self.watermark.time > time:  # a source was read anew on the way, and with it another watermark
             self.catch_up()
-
-    @property
-    def lags(self) -> bool:
-        """Whether something was put off, or the watermark may be further, as of one of another interpreter."""
-        return self.has_put_off or self.clock < self.watermark.time or self.watermark.lags
-
-    @property
-    def has_put_off(self) -> bool:
-        """Whether something is to be done at once: no other timer is due before where the clock stands."""
-        due = self.timers.next_due()
-        return due is not None and due < self.clock
-
-    def put_off(self, timer: Timer, moment: float) -> None:
-        """Have `catch_up` do what was to be done at once: nothing can be emitted while a store is opened."""
-        timer[0], timer[1] = nextafter(self.clock, -INFINITE), self.order()
-        self.timers.push(timer)
-
-    def make_up(self) -> None:
-        """Do what was put off, as an edit does it: what follows at once from it comes before all else."""
-        while self.has_put_off:
-            timer = self.timers.pop(self.clock, inclusive=False)
-            if timer is not None:
-                timer[0] = self.clock
-                self.immediate.append(timer)
-        self.engine.settle_immediate()
-
-    def catch_up(self) -> None:
-        """Do what was put off, and move to where the watermark is: it was further when it was joined or taken up."""
-        mark = self.watermark
-        self.make_up()
-        if self.standing.status == RUNNING:  # one that stands nowhere was made for this query
-            mark.move() if mark.time == -INFINITE or mark.lags else self.move(INFINITE if mark.is_over else mark.time)
 
     def play(self, entries: list[Entry], time: float) -> None:
         """Hand over events that are older than *time*."""
