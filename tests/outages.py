@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import closing, suppress
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -56,6 +57,8 @@ TIMED: list[Callable[[float], Any]] = [
     ops.skip_last_with_time,
 ]
 """By time, operators that an edit gives another one."""
+LATENESS = (1.0, 2.5, 0.5)
+"""How much more, or less, lateness an edit gives a clock."""
 CALLS = ("", "", "restart", "dispose")
 """What a command does on the stopped store, and what the app does as soon as it has started."""
 
@@ -296,6 +299,11 @@ class ByAnotherPython(AtStop):
     """
 
     pythons: Pythons
+
+    def declared(self, name: str) -> Declared:
+        query, policy, clock = super().declared(name)
+        times = self.changes[name][0]
+        return Declared(query, policy, clock and replace(clock, lateness_s=clock.lateness_s * LATENESS[times % 3]))
 
     def play(self, how: str) -> None:
         with played_pythons() as self.pythons:

@@ -300,6 +300,30 @@ def test_a_clock_that_waits_less_is_there_with_the_start(interpreters: Interpret
     assert found == [[], [1, 2]]
 
 
+@pytest.mark.parametrize("suspended", [False, True])
+def test_two_that_shared_a_clock_may_have_one_each(suspended: bool, interpreters: Interpreters) -> None:
+    """While one of its partitions is silent; what waited for the clock of the other one is there."""
+    store, values = MemoryStore(), {"0": [1.0, 2.0, 3.0], "1": list[float]()}
+    shared, other = (event_time(lambda value: value, lateness_s=each, idle_s=30.0) for each in (3.0, 1.0))
+    for life in ("shared", "suspended", "apart") if suspended else ("shared", "apart"):
+        with QueryEvaluator(store, clock=lambda: 1000.0, background=False) as evaluator:
+            evaluator.source("n", ListSource(values, follow=True))
+            if life != "suspended":
+                evaluator.create("a", n.map(lambda value: value), clock=other if life == "apart" else shared)
+            evaluator.create("b", n.map(lambda value: value), clock=shared)
+            evaluator.start()
+            if life == "apart":
+                for each in values.values():
+                    each.append(100.0)
+            while evaluator.step():
+                pass
+            if life == "apart":
+                parts = [evaluator.stream(name).read(0, 99) for name in "ab"]
+        store = store.reopen()
+        interpreters.change()
+    assert [[each for part in found for each in part.values] for found in parts] == [[1.0, 2.0, 3.0]] * 2
+
+
 def test_who_reads_what_is_taken_over_is_edited_before_it_hears_of_it(interpreters: Interpreters) -> None:
     """What the end of one lets come does not pass a reader on event time that has ended by then itself."""
     store = MemoryStore()

@@ -95,10 +95,12 @@ def stands_at(mark: Watermark, saved: Saved) -> bool:
 
 
 def _continue(watermarks: Watermarks, name: str, before: Saved, spec: EventTime, sources: frozenset[str]) -> Watermark:
-    found = restore(watermarks, name, spec, (b"", sorted(sources), *before[2:]))
+    _, _, time, marks, _, over = before
+    found = restore(watermarks, name, spec, (b"", sorted(sources), time, marks, None, over))
     found.marks = {key: mark for key, mark in found.marks.items() if key[0] in sources}
     found.over = {source: error for source, error in found.over.items() if source in sources}
     _know(found, sources - set(before[1]))
+    found.set_alarm()  # of its own: others may go on with the clock that was saved
     return found
 
 
