@@ -194,9 +194,7 @@ def change(
                 raise BadUsage(f"{query!r} is a stream beside {owner!r} and no query: name {owner!r}")
         done = act(evaluator)
         evaluator.checkpoint(full=True)
-        taken_over = list(
-            reports_told(engine, taken_over_alone=True)
-        )  # a start behind this one has nothing more to tell of it
+        taken_over = list(reports_told(engine, taken_over_alone=True))  # no later start has anything to tell of them
     say_all([done, *taken_over])
     return 0
 

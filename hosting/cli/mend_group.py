@@ -71,7 +71,7 @@ def restart(where: str, queries: Sequence[str], *, group: str | None, app: str, 
         said = restart_in(section, evaluator, queries, yes=yes)
         restarted.update(said.keys())
         told = [told if len(queries) == 1 else f"{name}: {told}" for name, told in said.items()]
-        return "; ".join([*told, *reports_told(evaluator.engine, taken_over_alone=True)])
+        return "; ".join([*told, *reports_told(evaluator.engine, taken_over_alone=True)] if told else [])
 
     with found_group(where, group) as found, log_nothing():
         check_stopped(found)

@@ -86,11 +86,11 @@ class CatchingUp:
 
     def make_up(self) -> None:
         """Do what was put off, as an edit does it: what follows at once from it comes before all else."""
-        while self.has_put_off:
-            timer = self.timers.pop(self.clock, inclusive=False)
-            if timer is not None:
-                timer[0] = self.clock
-                self.immediate.append(timer)
+        if not self.has_put_off:
+            return
+        while (timer := self.timers.pop(self.clock, inclusive=False)) is not None:
+            timer[0] = self.clock
+            self.immediate.append(timer)
         self.engine.settle_immediate()
 
     def catch_up(self) -> None:
