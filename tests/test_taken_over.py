@@ -363,6 +363,23 @@ def test_what_an_edit_ends_on_event_time_ends_with_the_start(killed: bool, inter
             interpreters.change()
 
 
+@pytest.mark.parametrize("edited", ["puts in", "drops", "begins afresh"])
+def test_only_what_had_a_state_is_said_to_lose_it(edited: str, interpreters: Interpreters) -> None:
+    """An upgrade that puts an operator in gives nothing up; its report calls that operator fresh."""
+    total = n.map(abs).scan(lambda total, value: total + value, 0)
+    after = {"puts in": total.distinct(), "drops": n.map(abs).distinct(), "begins afresh": n.map(abs).scan(max)}
+    store = MemoryStore()
+    for query in (total, after[edited]):
+        with evaluator_on(store, query) as evaluator:
+            evaluator.start()
+            while evaluator.step():
+                pass
+            told = evaluator.warnings, evaluator.statistics().reports.get("q", "")
+        store = store.reopen()
+        interpreters.change()
+    assert any("was given up" in each for each in told[0]) == ("dropped" in told[1]) == (edited == "drops"), told
+
+
 APP = """
 import reliable_rx as rx
 from hosting import App, ListSource

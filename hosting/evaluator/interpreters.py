@@ -140,7 +140,9 @@ class Interpreters:
         """Say which queries went on from what another interpreter has stored; it lasts only if some was given up."""
         names, reports = self._engine.suspended.taken_over, self._engine.reports
         misfits = self._engine.suspended.misfits
-        lost = [name for name in names if name in reports and (reports[name].dropped or reports[name].fresh)]
+        had = {operator[0] for signature in self._engine.plans.signatures for operator in signature}
+        told = [(name, reports[name]) for name in names if name in reports]
+        lost = [name for name, report in told if report.dropped or not had.isdisjoint(report.fresh)]
         lost += [name for name in misfits if name not in lost]
         message = f"the store holds {what}: {listed(names) or 'no query'} of the app went on from what was stored"
         if lost:
