@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from unittest import mock
 
 from checkpoint.format.code import Makers, makers
+from hosting.engine.event_time.watermarks import encoded
 
 REAL = makers()
 
@@ -26,6 +27,7 @@ class Pythons:
 
     def change(self) -> None:
         self.number += 1
+        encoded.cache_clear()  # what the next process stores is its own
 
 
 @contextmanager
