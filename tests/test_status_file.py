@@ -220,12 +220,14 @@ def test_to_look_keeps_nobody_out(tmp_path: Path) -> None:
         while not done.is_set():
             lock_owner(tmp_path)
 
-    looking = threading.Thread(target=look)
-    looking.start()
+    looking = [threading.Thread(target=look) for _ in range(4)]
+    for each in looking:
+        each.start()
     try:
-        for _ in range(20):
+        for _ in range(60):
             with SqliteStore(tmp_path):
                 assert lock_owner(tmp_path) == str(os.getpid())
     finally:
         done.set()
-        looking.join()
+        for each in looking:
+            each.join()

@@ -20,7 +20,8 @@ from typing import Protocol
 from checkpoint.ownership import tell_of_forks
 from reliable_rx.errors import CheckpointRefused, StoreOwned, StoreUnavailable
 
-LOOKED_AT_MAX, LOOKED_AT_S = 3, 0.005
+LOOKED_AT_MAX, LOOKED_AT_S = 2_000, 0.005
+"""How often, and how long in between, a lock is tried that others just look at."""
 
 
 class Disk(Protocol):
@@ -159,10 +160,12 @@ def lock_owner(directory: Path) -> str | None:
 
 
 def _lock(descriptor: int) -> None:
-    """Take the lock, also if somebody is just looking. *Raises* `BlockingIOError`."""
+    """Take the lock, also if others are just looking, however often. *Raises* `BlockingIOError` where it is owned."""
     for _ in range(LOOKED_AT_MAX):
         with contextlib.suppress(BlockingIOError):
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # which an owner refuses, and who looks does not
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
         time.sleep(LOOKED_AT_S)
     return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
