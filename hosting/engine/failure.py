@@ -123,7 +123,7 @@ def _origin(engine: QueryEngine, standing: Standing, error: Exception) -> str:
     what has been raised since, or by who is at work again, is its own.
     """
     traces = _had_before(engine, standing, error) | engine.origins.of(error)
-    had = [name for name in traces if _has_ended(engine, standing, name)]
+    had = [name for name in traces if _has_ended(engine, standing, name, error)]
     if (ending := _ending(engine, standing)) in had:
         return ending
     begins = isinstance(engine.turn, Create) and engine.turn.name == standing.name
@@ -138,10 +138,13 @@ def _ending(engine: QueryEngine, standing: Standing) -> str:
     return engine.event[0] if engine.event is not None and is_end(engine.event) else ""
 
 
-def _has_ended(engine: QueryEngine, standing: Standing, name: str) -> bool:
-    """Whether what *name* had ended with is its end still, or that of the stream as the clock of *standing* has it."""
+def _has_ended(engine: QueryEngine, standing: Standing, name: str, error: Exception) -> bool:
+    """Whether *error*, that *name* had ended with, is its end still, or that which the clock of *standing* tells."""
     there = engine.standing.get(query_of(name))
-    return there is None or there.error is not None or _told(standing).get(name) is not None
+    if there is None:
+        return True
+    ends = (there.error, _told(standing).get(name))
+    return any(end is error or (end is not None and described(end) == described(error)) for end in ends)
 
 
 def _runs_again(engine: QueryEngine, origin: str) -> bool:

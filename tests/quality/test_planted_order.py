@@ -27,7 +27,7 @@ import test_waiting_clocks
 from planted_checks import Plants
 
 from hosting import QueryEvaluator
-from hosting.engine import reopening
+from hosting.engine import failure, reopening
 from hosting.engine.dispatch import Delivery
 from hosting.engine.engine import QueryEngine
 from hosting.engine.event_time.watermark import Watermark
@@ -40,6 +40,7 @@ from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.lifecycle import Lifecycle
 from hosting.reports.unheard import Standstill
 from hosting.sources import files
+from reliable_rx.names import query_of
 from reliable_rx.runtime.rows import Loader
 
 Place = Callable[[], Path]
@@ -250,6 +251,27 @@ def one_that_is_waited_for_though_it_is_not_heard(patch: pytest.MonkeyPatch) -> 
 @planted("outages")
 def a_query_that_waits_for_what_begins_anew_unheard(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Watermark, "is_over", property(lambda self: len(self.over) == len(self.sources)))
+
+
+@planted("outages")
+def a_silence_that_no_alarm_ends(patch: pytest.MonkeyPatch) -> None:
+    listen = Watermark.listen
+
+    def listen_without(self: Watermark, source: str) -> None:
+        with pytest.MonkeyPatch.context() as quiet:
+            quiet.setattr(Watermark, "set_alarm", lambda self: None)
+            listen(self, source)
+
+    patch.setattr(Watermark, "listen", listen_without)
+
+
+@planted("outages")
+def a_failure_of_who_has_failed_with_another_error_since(patch: pytest.MonkeyPatch) -> None:
+    def has_ended(engine: Any, standing: Any, name: str, error: Exception) -> bool:
+        there = engine.standing.get(query_of(name))
+        return there is None or there.error is not None
+
+    patch.setattr(failure, "_has_ended", has_ended)
 
 
 @planted("looked at")

@@ -99,6 +99,7 @@ class Watermark:
             self.over.pop(source, None)
             for partition in sorted(partitions):
                 self.mark(source, partition)
+            self.set_alarm()
 
     def listen(self, source: str) -> None:
         """Wait for *source*, which begins anew, from now on."""
@@ -106,6 +107,7 @@ class Watermark:
         for partition in sorted(self.engine.partitions_of(source)):
             mark = self.mark(source, partition)
             mark.seen, mark.ended = self.engine.clock, False
+        self.set_alarm()
 
     def arrive(self, source: str, partition: str, first: int, values: Sequence[Any]) -> None:
         """Take events of one partition; what a user function cannot read is told to the queries it concerns."""
