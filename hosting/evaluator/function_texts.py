@@ -38,16 +38,27 @@ class FunctionTexts:
         self._standing, self._app = standing, app
         self.stored: Texts = {}
         self._read: dict[int, tuple[Plan, CodeText | None]] = {}
+        self._united: Texts = {}
+        self._of: list[Plan] = []
+        """The plans of which these are all texts."""
 
     def for_checkpoint(self) -> Texts:
         """Return the texts of the functions at work, as far as there has been time to read them."""
-        plans = {id(each.plan): each.plan for each in islice(self._standing.values(), QUERIES_MAX)}
+        plans = [each.plan for each in islice(self._standing.values(), QUERIES_MAX)]
+        if plans != self._of:
+            different = {id(plan): plan for plan in plans}
+            self._united = united(self._texts(different))
+            self._of = plans if len(self._read) == len(different) else []
+        return self._united
+
+    def _texts(self, plans: Mapping[int, Plan]) -> list[CodeText | None]:
+        """Return the texts of *plans* that are known, having read as many more as there is time for."""
         self._read = {known: read for known, read in self._read.items() if known in plans}
         until = monotonic() + AT_ONCE_S
         for known, plan in plans.items():
             if known not in self._read and monotonic() < until:
                 self._read[known] = plan, text_of(plan.query)
-        return united(text for _, text in self._read.values())
+        return [text for _, text in self._read.values()]
 
     def changed(self) -> list[str]:
         """Name the functions of the app that say something else than when the store was written.
