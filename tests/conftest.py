@@ -23,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import engine
 from lanes import ALWAYS, AT_EACH_COMMIT, COMMIT_ROWS, COMMIT_SHARE, FAST_ROWS, SHARE, Lane, spread_rows
+from other_pythons import Pythons, played_pythons
 from postgres_server import PostgresServer, find
 
 from hosting.reports import observing
@@ -180,3 +181,9 @@ def _server(*, durable: bool) -> Iterator[PostgresServer]:
     server = PostgresServer(binaries, durable=durable)
     yield server
     server.remove()
+
+
+@pytest.fixture
+def interpreters() -> Iterator[Pythons]:
+    with played_pythons() as pythons:
+        yield pythons

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 import test_notebook_edits
 from lanes import every_of
+from other_pythons import Pythons
 from test_notebook_edits import ALL, Notebook
-from test_taken_over import Interpreters
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -97,7 +97,7 @@ CHANGES: dict[str, tuple[Any, Change, str]] = {
 class World:
     """A store, the class of its values, and the interpreter."""
 
-    def __init__(self, module: Any, interpreters: Interpreters, place: str, change: str) -> None:
+    def __init__(self, module: Any, interpreters: Pythons, place: str, change: str) -> None:
         self.module, self.interpreters, self.place = module, interpreters, place
         self.before, self.change, self.reason = CHANGES[change]
         self.store = MemoryStore()
@@ -152,11 +152,6 @@ def module() -> Iterator[Any]:
     del sys.modules[MODULE]
 
 
-@pytest.fixture
-def interpreters(monkeypatch: pytest.MonkeyPatch) -> Interpreters:
-    return Interpreters(monkeypatch)
-
-
 def stepped(world: World, step: str) -> dict[str, Any]:
     """Do what *step* says, and return how the next start declares the query."""
     how: dict[str, Any] = {}
@@ -173,7 +168,7 @@ def stepped(world: World, step: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("place, change, step", every_of(5, product(PLACES, CHANGES, STEPS)))
-def test_it_is_refused_by_name(place: str, change: str, step: str, module: Any, interpreters: Interpreters) -> None:
+def test_it_is_refused_by_name(place: str, change: str, step: str, module: Any, interpreters: Pythons) -> None:
     """The start says whose state, which class and the remedy, and changes nothing: put back, the state is there."""
     world = World(module, interpreters, place, change)
     how = stepped(world, step)
@@ -192,9 +187,7 @@ def test_it_is_refused_by_name(place: str, change: str, step: str, module: Any, 
 
 
 @pytest.mark.parametrize("place, change, step", every_of(5, product(PLACES, CHANGES, list(STEPS)[1:])))
-def test_without_strictness_it_is_told(
-    place: str, change: str, step: str, module: Any, interpreters: Interpreters
-) -> None:
+def test_without_strictness_it_is_told(place: str, change: str, step: str, module: Any, interpreters: Pythons) -> None:
     """The query goes on without what does not fit; the report says what of which operator is given up, and why."""
     world = World(module, interpreters, place, change)
     how = stepped(world, step)

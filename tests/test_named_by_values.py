@@ -6,14 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from test_taken_over import Interpreters, interpreters
+from other_pythons import Pythons
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx import operators as ops
-
-__all__ = ["interpreters"]
 
 
 def named(n: int) -> Any:
@@ -62,7 +60,7 @@ class Host:
 @pytest.mark.parametrize("by", [1, 10], ids=["unchanged", "edited"])
 @pytest.mark.parametrize("how", ["here", "stopped", "killed", "taken over", "suspended"])
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_source_that_a_value_has_named_is_read_on(query: str, how: str, by: int, interpreters: Interpreters) -> None:
+def test_a_source_that_a_value_has_named_is_read_on(query: str, how: str, by: int, interpreters: Pythons) -> None:
     """Its events wait for those of the others, and none is lost."""
     host = Host(QUERIES[query])
     evaluator = host.opened(1)

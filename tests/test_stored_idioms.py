@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from lanes import every, left_to_commits
+from other_pythons import Pythons
 from stored_idioms import CODE, IDIOMS, SAME, USUAL, plant
 from test_interpreters import HERE, interpreters, links
 
@@ -186,15 +187,12 @@ def made_in(data: bytes) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("idiom", every(5, IDIOMS))
-def test_code_is_never_loaded_by_another_interpreter(
-    stored: Stored, idiom: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_is_never_loaded_by_another_interpreter(stored: Stored, idiom: str, interpreters: Pythons) -> None:
     """Whatever holds byte code, in whatever wrapping, says whose it is, and is refused by others."""
     data = stored[idiom][0]
     assert list(made_in(data)) == []
     if idiom in CODE:
-        here = code.makers()
-        monkeypatch.setattr(code, "makers", lambda: here._replace(bytecode=1))
+        interpreters.change()
         with pytest.raises(code.OtherCode):
             decode(data)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from lanes import every
-from test_taken_over import Interpreters
+from other_pythons import Pythons
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -26,11 +26,6 @@ from reliable_rx.errors import ReliableRxError
 
 BOTH = ("a", "b")
 LATENESS_S = 2.0
-
-
-@pytest.fixture
-def interpreters(monkeypatch: pytest.MonkeyPatch) -> Interpreters:
-    return Interpreters(monkeypatch)
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,7 @@ def query(name: str, number: int) -> Any:
 class Lives:
     """The lives of one store, and what each query must have seen."""
 
-    interpreters: Interpreters
+    interpreters: Pythons
     store: MemoryStore = field(default_factory=lambda: MemoryStore(retain=1))
     count: int = 0
     ended: bool = False
@@ -145,7 +140,7 @@ MIDDLES = list(product(product((0, 1, 2), DECLARED), repeat=2))
 
 @pytest.mark.parametrize("last", [0, 1, 2])
 @pytest.mark.parametrize("middle", every(18, MIDDLES), ids=str)
-def test_every_short_history_of_two_queries(middle: Any, last: int, interpreters: Interpreters) -> None:
+def test_every_short_history_of_two_queries(middle: Any, last: int, interpreters: Pythons) -> None:
     """Two queries of one clock, each of them declared or not in each of two lives under three interpreters."""
     lives = [life(*BOTH, on=0), *(life(*declared, on=on) for on, declared in middle), life(*BOTH, on=last, ends=True)]
     Lives(interpreters).play(lives)
@@ -179,12 +174,12 @@ def drawn(seed: int) -> list[Life]:
 
 
 @pytest.mark.parametrize("seed", every(40, range(320)))
-def test_drawn_histories(seed: int, interpreters: Interpreters) -> None:
+def test_drawn_histories(seed: int, interpreters: Pythons) -> None:
     """Longer ones of more queries: with kills on the way, edits of clocks and functions, and disposals meanwhile."""
     Lives(interpreters).play(drawn(seed))
 
 
-def test_a_query_that_has_ended_keeps_its_clock(interpreters: Interpreters) -> None:
+def test_a_query_that_has_ended_keeps_its_clock(interpreters: Pythons) -> None:
     """It is suspended, taken up and declared again: it stays ended, what was late is counted still, nothing is new."""
     store, clock = MemoryStore(), event_time(lambda n: n, lateness_s=1.0)
     for interpreter, declares in ((0, True), (1, False), (0, True), (0, True)):

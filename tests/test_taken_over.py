@@ -14,9 +14,9 @@ from unittest.mock import patch
 
 import pytest
 from every_case import CASES, lanes
+from other_pythons import REAL, REAL_MINOR, Pythons
 from test_edit_reports import EDITS, HOSTABLE, STREAMS
 
-import checkpoint.format.code
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from checkpoint.format.codec import decode, encode
@@ -39,30 +39,11 @@ HOLDS_CODE = (
     "flat_map: list of sequences", "window_with_count: numbered", "shared with two sources",
 )  # fmt: skip
 """Cases whose state holds functions, or queries with functions in them, as elements: they stay behind."""
-REAL = checkpoint.format.code.makers()
-
-
-class Interpreters:
-    """Whose turn it is."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.number = 0
-        patch.setattr(
-            checkpoint.format.code, "makers", lambda: REAL._replace(bytecode=self.number, python=f"3.{self.number}.0")
-        )
-
-    def change(self) -> None:
-        self.number += 1
-
-
-@pytest.fixture
-def interpreters(monkeypatch: pytest.MonkeyPatch) -> Interpreters:
-    return Interpreters(monkeypatch)
 
 
 @pytest.mark.parametrize("runs_between", [0, 1])
 def test_whether_an_ended_query_was_edited_is_not_claimed(
-    runs_between: int, interpreters: Interpreters, caplog: pytest.LogCaptureFixture
+    runs_between: int, interpreters: Pythons, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A failed query of another interpreter stays failed, edited or not; its report says that this cannot be told, and
     the way. So does that of one that had been suspended."""
@@ -88,7 +69,7 @@ def test_whether_an_ended_query_was_edited_is_not_claimed(
         assert not evaluator.query("q").error
 
 
-def test_who_is_disposed_of_is_suspended_no_more(interpreters: Interpreters) -> None:
+def test_who_is_disposed_of_is_suspended_no_more(interpreters: Pythons) -> None:
     """What was told of a query that another interpreter has suspended is over with its disposal."""
     store = MemoryStore()
     with evaluator_on(store, rx.source("n").map(mildly)) as evaluator:
@@ -113,7 +94,7 @@ def mildly(n: int) -> float:
 class TakenOverRun(HostedRun):
     """A run that goes on in another interpreter after every turn."""
 
-    def __init__(self, case: Any, sources: int, interpreters: Interpreters | None) -> None:
+    def __init__(self, case: Any, sources: int, interpreters: Pythons | None) -> None:
         streams = [parse_marbles(STREAMS[n % 2]) for n in range(sources)]
         super().__init__(lambda ops, rx, *s: self.made(), streams, 40.0, crash=False)
         self.case, self.interpreters = case, interpreters
@@ -142,7 +123,7 @@ class TakenOverRun(HostedRun):
 
 
 @pytest.mark.parametrize("name", lanes(HOSTABLE, fast=1, every=15))
-def test_every_operator_is_taken_over(name: str, interpreters: Interpreters) -> None:
+def test_every_operator_is_taken_over(name: str, interpreters: Pythons) -> None:
     """All that an operator keeps and that is data is there for the functions of today; of the rest the report tells."""
     case = CASES[name]
     plain = TakenOverRun(case.build, case.sources, None).play()
@@ -161,9 +142,7 @@ def evaluator_on(store: MemoryStore, query: Any) -> QueryEvaluator:
 
 @pytest.mark.parametrize("policy", ["fail", "skip"])
 @pytest.mark.parametrize("suspended", [False, True])
-def test_a_selector_that_raises_now_leaves_no_group_unread(
-    suspended: bool, policy: Any, interpreters: Interpreters
-) -> None:
+def test_a_selector_that_raises_now_leaves_no_group_unread(suspended: bool, policy: Any, interpreters: Pythons) -> None:
     """The query ends, and says so; only one that was suspended in between goes on, if its policy says so."""
 
     def raising(group: Any) -> Any:
@@ -193,7 +172,7 @@ def test_a_selector_that_raises_now_leaves_no_group_unread(
         assert (found.status, "ZeroDivisionError" in str(found.error)) == ("failed", True)
 
 
-def test_a_checkpoint_comes_before_all_else(interpreters: Interpreters) -> None:
+def test_a_checkpoint_comes_before_all_else(interpreters: Pythons) -> None:
     """Killed at once after it was taken over, a store needs the new interpreter, and nothing of the old one."""
     store = MemoryStore()
     with evaluator_on(store, rx.source("n").map(lambda n: n * 2).scan(lambda a, n: a + n)) as evaluator:
@@ -209,18 +188,18 @@ def test_a_checkpoint_comes_before_all_else(interpreters: Interpreters) -> None:
     again.close()
 
 
-def test_spark_is_told_too(interpreters: Interpreters) -> None:
+def test_spark_is_told_too(interpreters: Pythons) -> None:
     """State that is to move to Spark is not taken out of a store whose code is another interpreter's."""
     store = MemoryStore()
     with evaluator_on(store, rx.source("n").map(lambda n: n * 2)) as evaluator:
         evaluator.run(until=lambda: evaluator.events_in == 3)
     interpreters.change()
-    with pytest.raises(CheckpointRefused, match=r"code of Python 3\.0 \(this is 3\.1\)"):
+    with pytest.raises(CheckpointRefused, match=rf"code of Python {REAL.minor} \(this is 3\.{REAL_MINOR + 1}\)"):
         recovered(store)
 
 
 def test_no_sink_is_said_to_lack_a_query_that_is_yet_to_be_created(
-    interpreters: Interpreters, caplog: pytest.LogCaptureFixture
+    interpreters: Pythons, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The checkpoint that takes over a store of another Python comes before new queries, and no sink lacks its own."""
     store, got = MemoryStore(), list[tuple[str, int]]()
@@ -257,7 +236,7 @@ EDITED: dict[str, tuple[Any, Any, tuple[EventTime | None, ...]]] = {
 @pytest.mark.parametrize("started_s", [1100.0, 900.0])
 @pytest.mark.parametrize("edited", EDITED)
 def test_an_edit_by_another_interpreter_is_one_at_the_stop(
-    edited: str, started_s: float, interpreters: Interpreters
+    edited: str, started_s: float, interpreters: Pythons
 ) -> None:
     """As by the same one: an edited time counts from there, and what an edit brings begins now; however late it is."""
     found, (before, after, clocks) = [], EDITED[edited]
@@ -283,7 +262,7 @@ def test_an_edit_by_another_interpreter_is_one_at_the_stop(
     assert found[0] == found[1] != []
 
 
-def test_a_clock_that_waits_less_is_there_with_the_start(interpreters: Interpreters) -> None:
+def test_a_clock_that_waits_less_is_there_with_the_start(interpreters: Pythons) -> None:
     """As behind an edit: no event has to come for what its lateness has let go."""
     store, found = MemoryStore(), list[Any]()
     for lateness_s in (20.0, 1.0):
@@ -301,7 +280,7 @@ def test_a_clock_that_waits_less_is_there_with_the_start(interpreters: Interpret
 
 
 @pytest.mark.parametrize("suspended", [False, True])
-def test_two_that_shared_a_clock_may_have_one_each(suspended: bool, interpreters: Interpreters) -> None:
+def test_two_that_shared_a_clock_may_have_one_each(suspended: bool, interpreters: Pythons) -> None:
     """While one of its partitions is silent; what waited for the clock of the other one is there."""
     store, values = MemoryStore(), {"0": [1.0, 2.0, 3.0], "1": list[float]()}
     shared, other = (event_time(lambda value: value, lateness_s=each, idle_s=30.0) for each in (3.0, 1.0))
@@ -324,7 +303,7 @@ def test_two_that_shared_a_clock_may_have_one_each(suspended: bool, interpreters
     assert [[each for part in found for each in part.values] for found in parts] == [[1.0, 2.0, 3.0]] * 2
 
 
-def test_who_reads_what_is_taken_over_is_edited_before_it_hears_of_it(interpreters: Interpreters) -> None:
+def test_who_reads_what_is_taken_over_is_edited_before_it_hears_of_it(interpreters: Pythons) -> None:
     """What the end of one lets come does not pass a reader on event time that has ended by then itself."""
     store = MemoryStore()
     for edited in (False, True):
@@ -343,7 +322,7 @@ def test_who_reads_what_is_taken_over_is_edited_before_it_hears_of_it(interprete
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_what_an_edit_ends_on_event_time_ends_with_the_start(killed: bool, interpreters: Interpreters) -> None:
+def test_what_an_edit_ends_on_event_time_ends_with_the_start(killed: bool, interpreters: Pythons) -> None:
     """Not with the next event, which it would let pass; also when the process that went over is killed at once."""
     store = MemoryStore()
     lives = ["before", "killed", "after"] if killed else ["before", "after"]
@@ -364,7 +343,7 @@ def test_what_an_edit_ends_on_event_time_ends_with_the_start(killed: bool, inter
 
 
 @pytest.mark.parametrize("edited", ["puts in", "drops", "begins afresh"])
-def test_only_what_had_a_state_is_said_to_lose_it(edited: str, interpreters: Interpreters) -> None:
+def test_only_what_had_a_state_is_said_to_lose_it(edited: str, interpreters: Pythons) -> None:
     """An upgrade that puts an operator in gives nothing up; its report calls that operator fresh."""
     total = n.map(abs).scan(lambda total, value: total + value, 0)
     after = {"puts in": total.distinct(), "drops": n.map(abs).distinct(), "begins afresh": n.map(abs).scan(max)}
@@ -391,7 +370,7 @@ app.query("bad", rx.source("n").map(lambda n: 1 // n))
 
 
 def test_a_command_tells_what_becomes_of_what_it_takes_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interpreters: Interpreters, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interpreters: Pythons, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The start behind it has nothing more to tell."""
     monkeypatch.chdir(tmp_path)

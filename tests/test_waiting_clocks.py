@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from test_taken_over import Interpreters
+from other_pythons import Pythons
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -122,9 +122,9 @@ def test_what_is_over_for_a_query_is_over_once() -> None:
     host.evaluator.close()
 
 
-def test_who_is_taken_up_waits_for_what_others_hear_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_taken_up_waits_for_what_others_hear_no_more(interpreters: Pythons) -> None:
     """What ended and began anew while a query was suspended is in time for it, though another has kept the clock."""
-    interpreters, store, lists = Interpreters(monkeypatch), MemoryStore(), {"n": [1], "m": [3]}
+    store, lists = MemoryStore(), {"n": [1], "m": [3]}
     for declared, come in ((["r", "s"], []), (["r"], [20]), (["r", "s"], [35, 37])):
         host = Host(store, **lists)
         lists, clock = host.lists, event_time(float, lateness_s=0.0, idle_s=1e6)

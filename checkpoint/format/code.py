@@ -30,6 +30,8 @@ from reliable_rx.errors import CheckpointRefused
 from reliable_rx.functions.replaced_classes import goes_over
 from reliable_rx.interrupts import let_through
 
+PYTHON = ".".join(map(str, sys.version_info[:3]))
+BYTECODE = int.from_bytes(MAGIC_NUMBER[:2], "little")
 FORMAT = 2
 """Of our own parts of stored code: another one is never loaded."""
 
@@ -76,10 +78,8 @@ class Makers(NamedTuple):
 @cache
 def makers() -> Makers:
     """Return those of this process."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    bytecode = int.from_bytes(MAGIC_NUMBER[:2], "little")
     reactivex = str(getattr(sys.modules["reactivex"], "__version__", "?"))  # `reliable_rx` has imported it
-    return Makers(python, bytecode, FORMAT, cloudpickle.__version__, reactivex, _version("reliable-rx"))
+    return Makers(PYTHON, BYTECODE, FORMAT, cloudpickle.__version__, reactivex, _version("reliable-rx"))
 
 
 def _version(name: str) -> str:
