@@ -8,10 +8,10 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psycopg
 import pytest
@@ -22,7 +22,10 @@ from postgres_worlds import Place
 
 from checkpoint import Checkpoint, KeyRing, PostgresStore, Store
 from checkpoint.postgres import connections as postgres_connections
+from checkpoint.postgres import owner
 from checkpoint.postgres.connections import Connections
+from checkpoint.postgres.schema import look
+from checkpoint.postgres.store import KIND
 from checkpoint.store import Kind
 from reliable_rx.errors import CheckpointRefused, LeaseLost, StoreOwned, StoreUnavailable
 from reliable_rx.testing.faults import arm
@@ -520,3 +523,26 @@ def test_a_child_lets_go_of_the_sockets_of_its_parent(monkeypatch: pytest.Monkey
         postgres_connections._after_fork()
         there.settimeout(WAIT_S)
         assert there.recv(1) == b""
+
+
+def test_who_opens_a_store_while_it_is_forgotten_keeps_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at its owner and the lock, somebody may come; what he has is not deleted, nor is he ended."""
+    with opened(place) as store:
+        fill(store)
+    alone, late = owner.alone, ExitStack()
+
+    @contextmanager
+    def later(*given: Any, **named: Any) -> Iterator[Any]:
+        monkeypatch.setattr(owner, "alone", alone)
+        late.enter_context(opened(place))
+        with alone(*given, **named) as connection:
+            yield connection
+
+    monkeypatch.setattr(owner, "alone", later)
+    with closing(Connections(place.dsn, prepare=look)) as connections, late:
+        identity = owner.find_unverified(connections, KIND, place.name)
+        assert identity is not None
+        with pytest.raises(StoreOwned, match="in use by process"):
+            owner.forget(connections, identity)
+    with opened(place) as store:
+        assert store.journal.last_turn == 4

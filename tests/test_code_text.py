@@ -35,7 +35,7 @@ def text_in(folder: Path, written: str) -> object:
 @pytest.mark.parametrize(
     "written",
     ["def f(x):\n    return x + {}", "f = lambda x: x + {}", "f = lambda x: f'{{x}} and {}'", "f = lambda x: b'{}' + x",
-     "def g(x):\n    return x + {}\nf = lambda x: g(x)"],
+     "def g(x):\n    return x + {}\nf = lambda x: g(x)", "g, f, h = lambda x: x, lambda x: x + {}, lambda x: x"],
 )  # fmt: skip
 def test_the_text_of_a_function_changes_with_what_it_does(tmp_path: Path, written: str) -> None:
     """Another constant is another text; a comment, or where the function stands, is none."""

@@ -20,11 +20,14 @@ from reliable_rx.testing.faults import arm, raise_
 COUNT = 40
 
 
-def evaluator(store: MemoryStore, out: Path, delivery: str) -> QueryEvaluator:
+def evaluator(store: MemoryStore, out: Path, delivery: str, *others: Any, before: bool = False) -> QueryEvaluator:
+    """Return one with a sink that is a file, and with *others* behind it or *before*."""
     hosted = QueryEvaluator(store, delivery=delivery, batch_events_max=3, background=False)
     hosted.source("n", ListSource(list(range(COUNT))))
     hosted.create("sums", rx.source("n").pipe(ops.scan(lambda a, n: a + n, 0)))
-    hosted.sink("sums", JsonLinesSink(out))
+    file = JsonLinesSink(out)
+    for sink in [*others, file] if before else [file, *others]:
+        hosted.sink("sums", sink)
     return hosted
 
 
@@ -82,7 +85,10 @@ class Slow:
 
 @pytest.mark.parametrize("checkpoints", [True, False], ids=["checkpoints", "crashes"])
 @pytest.mark.parametrize("steps", [0, 1, 3, 6])
-def test_ids_that_one_sink_had_are_no_hole_for_others(tmp_path: Path, steps: int, checkpoints: bool) -> None:
+@pytest.mark.parametrize("before", [False, True])
+def test_ids_that_one_sink_had_are_no_hole_for_others(
+    tmp_path: Path, steps: int, checkpoints: bool, before: bool
+) -> None:
     """Where one sink is ahead of what was journalled, others, readers and the next starts lose nothing by it.
 
     What the ids in between had comes again under later ones. A stand-in is under each of them, which sinks step over.
@@ -101,18 +107,16 @@ def test_ids_that_one_sink_had_are_no_hole_for_others(tmp_path: Path, steps: int
     first.outlets.close()
     for _ in range(3):
         store = store.reopen()
-        following = evaluator(store, tmp_path / "out.jsonl", "at_least_once")
-        following.sink("sums", JsonLinesSink(tmp_path / "behind.jsonl"))
-        following.sink("sums", CallbackSink(slow))
+        others = JsonLinesSink(tmp_path / "behind.jsonl"), CallbackSink(slow)
+        following = evaluator(store, tmp_path / "out.jsonl", "at_least_once", *others, before=before)
         following.start()
         following.step()
         if checkpoints:
             following.checkpoint()
         assert not StoredOutputs(following.store, following.streams, following.engine).lost(everywhere=True)
         following.close()
-    last = evaluator(store.reopen(), tmp_path / "out.jsonl", "at_least_once")
-    last.sink("sums", JsonLinesSink(tmp_path / "behind.jsonl"))
-    last.sink("sums", CallbackSink(slow))
+    others = JsonLinesSink(tmp_path / "behind.jsonl"), CallbackSink(slow)
+    last = evaluator(store.reopen(), tmp_path / "out.jsonl", "at_least_once", *others, before=before)
     last.run()
     assert not [each for each in last.incidents.open() if each.level == "error"]
     read = [value for part in last.stream("sums").read(0, 1000) for value in part.values]

@@ -16,6 +16,7 @@ import reliable_rx as rx
 from hosting.engine.engine import QueryEngine
 from reliable_rx import QueryRefused
 from reliable_rx import operators as ops
+from reliable_rx.query.plain_names import name_of
 
 SAME = {
     "do": "do_action",
@@ -110,3 +111,9 @@ def test_no_name_is_made_up(name: str) -> None:
                     assert is_kin(found[2], name) or found[2] in name, found[0]
                 elif found:
                     assert hasattr(rx, found[2]), found[0]
+
+
+@pytest.mark.parametrize("made", [plain.count(), plain.map, plain.map(str)])
+def test_a_function_of_ones_own_has_the_name_of_no_operator(made: Any) -> None:
+    """Whatever it closes over: what it does with that is not known."""
+    assert name_of(lambda source: made(source)) is None

@@ -244,3 +244,28 @@ def test_readers_of_a_part_that_has_ended_by_then_are_told(way: str) -> None:
     outputs = engine.take(Events("n", "0", 1, [2], 2.0, ended=True))
     assert [value for each in outputs for value in each.values] == [2]
     assert engine.standing["q"].status == "completed"
+
+
+def fed(engine: QueryEngine, value: int) -> list[Any]:
+    return [each for out in engine.take(Events("n", "0", value, [value], float(value))) for each in out.values]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("turned", [False, True])
+def test_inner_sequences_read_the_part_that_they_name(turned: bool, way: str) -> None:
+    """Also where a part has the state, and the place, that the other one had before the edit."""
+    n = rx.source("n")
+    parts = [n.replay(1).ref_count(), n.map(lambda x: -x).replay(1).ref_count()]
+    first, second = reversed(parts) if turned else parts
+    groups = n.group_by(lambda x: x % 3).flat_map(lambda g: g.with_latest_from(second))
+    engine = QueryEngine()
+    engine.declare("n", ["0"])
+    engine.take(engine.creation("q", rx.merge(first.map(str), groups), time=0.0))
+    fed(engine, 1)
+    engine = copy_of(engine) if way == "behind a stop" else engine
+    twice = rx.merge(*(n.flat_map(lambda _, part=part: part.take(2)) for part in (second, first)))
+    engine.take(engine.creation("q", twice, time=1.0))
+    engine = copy_of(engine) if way == "behind a kill" else engine
+    fed(engine, 5)
+    sign = 1 if turned else -1
+    assert fed(engine, 7) == [7 * sign, 7 * sign, -7 * sign, -7 * sign]

@@ -162,3 +162,11 @@ def test_every_state_is_read_as_it_was(kind: str, shape: str, where: str) -> Non
     assert hosted(build, NUMBERS, 3) == expected
     assert hosted(build, NUMBERS, 1000) == expected
     assert unhosted(build, NUMBERS) == expected
+
+
+@pytest.mark.parametrize("where", ["in groups", "in groups of groups"])
+def test_a_list_that_groups_append_to_has_each_length(where: str) -> None:
+    """What a group has emitted is read before its next event, whichever of the groups have events in between."""
+    numbers = [1, 2, 3, 5, 4, 7, 9, 8, 8, 1]
+    build = accumulating("a list", "map", where)
+    assert hosted(build, numbers, 1000) == oracle(build, numbers)

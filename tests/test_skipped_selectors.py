@@ -11,6 +11,9 @@ from lanes import crossed, every, left_to_commits
 from skipping import VALUES, played
 
 import reliable_rx as rx
+from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import each_row
+from hosting.engine.turns import Events
 from reliable_rx import operators as ops
 
 WORDS = ("mapper", "key", "comparer", "selector", "predicate", "accumulator", "handler", "action", "condition")
@@ -307,3 +310,24 @@ def test_what_an_event_ends_is_over(top: str) -> None:
     expected = ("completed", [repr(n) for n in range(5)], 1)
     assert played(TOP[top](rx.source("n")), restarts=False) == expected
     assert played(TOP[top](rx.source("n")), restarts=True) == expected
+
+
+def unread(group: Any) -> Any:
+    raise ValueError("nobody reads this group")
+
+
+@pytest.mark.parametrize("ttl_s", [None, 60.0])
+@pytest.mark.parametrize("by", ["group_by", "group_by_until"])
+def test_nothing_stays_of_a_group_that_nobody_reads(by: str, ttl_s: float | None) -> None:
+    """Whoever was to read it has raised, and its event is skipped: then its duration is over, too."""
+    engine = QueryEngine()
+    engine.declare("n", ["0"])
+    grouped = (
+        ops.group_by(abs, ttl_s=ttl_s)
+        if by == "group_by"
+        else ops.group_by_until(abs, None, lambda _: rx.never() if ttl_s is None else rx.timer(ttl_s))
+    )
+    engine.take(engine.creation("q", rx.source("n").pipe(grouped, ops.flat_map(unread)), time=0.0, policy="skip"))
+    engine.take(Events("n", "0", 0, [1, 2, 3, 1], 0.0))
+    assert engine.standing["q"].skipped == 4
+    assert len(list(each_row([engine.standing["q"]]))) == 1

@@ -391,3 +391,16 @@ def test_a_command_tells_what_becomes_of_what_it_takes_over(
     assert main(["restart", "store", "bad", "--app", "upgraded:app"]) == 0
     told = capsys.readouterr().out
     assert "total was taken over from another Python: dropped: /scan" in told, told
+
+
+def test_turns_behind_a_checkpoint_need_the_python_that_took_them(interpreters: Pythons) -> None:
+    """A store that was killed is refused by another one, which names both versions, and what to do."""
+    store, numbers = MemoryStore(), rx.source("n").map(lambda n: n * 2)
+    evaluator = evaluator_on(store, numbers)
+    evaluator.run(until=lambda: evaluator.events_in == 3)
+    evaluator.abandon()
+    interpreters.change()
+    was, now = rf"Python {REAL.minor}", rf"3\.{REAL_MINOR + 1}"
+    way = rf"cannot do without code of {was} \(this is {now}\): start it once with {was} .*stop it cleanly"
+    with pytest.raises(CheckpointRefused, match=way):
+        evaluator_on(store.reopen(), numbers).start()
