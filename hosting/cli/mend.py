@@ -21,7 +21,7 @@ from hosting.cli.stores import StoreAddress, left_open
 from hosting.cli.terminal import agreed, complain, say_all
 from hosting.cli.wording import BadUsage, log_nothing
 from hosting.engine.cycles import there_are
-from hosting.engine.editing import READ_ANEW, reports_told
+from hosting.engine.editing import READ_ANEW, taken_over_told
 from hosting.engine.ended_readers import ended_over, missing
 from hosting.engine.hosted_query import COMPLETED, FAILED
 from hosting.evaluator.evaluator import QueryEvaluator
@@ -194,7 +194,7 @@ def change(
                 raise BadUsage(f"{query!r} is a stream beside {owner!r} and no query: name {owner!r}")
         done = act(evaluator)
         evaluator.checkpoint(full=True)
-        taken_over = list(reports_told(engine, taken_over_alone=True))  # no later start has anything to tell of them
+        taken_over = list(taken_over_told(engine))
     say_all([done, *taken_over])
     return 0
 

@@ -34,7 +34,7 @@ from hosting.cli.wording import BadUsage, log_nothing, plural
 from hosting.edges.sink_positions import is_sink
 from hosting.edges.start_positions import Start
 from hosting.engine.cycles import there_are
-from hosting.engine.editing import reports_told
+from hosting.engine.editing import taken_over_told
 from hosting.engine.event_time.validation import selects, sources_of
 from hosting.engine.hosted_query import COMPLETED, FAILED, RUNNING, Standing
 from hosting.evaluator.evaluator import QueryEvaluator
@@ -71,7 +71,7 @@ def restart(where: str, queries: Sequence[str], *, group: str | None, app: str, 
         said = restart_in(section, evaluator, queries, yes=yes)
         restarted.update(said.keys())
         told = [told if len(queries) == 1 else f"{name}: {told}" for name, told in said.items()]
-        return "; ".join([*told, *reports_told(evaluator.engine, taken_over_alone=True)] if told else [])
+        return "; ".join([*told, *taken_over_told(evaluator.engine)] if told else [])
 
     with found_group(where, group) as found, log_nothing():
         check_stopped(found)
@@ -108,7 +108,7 @@ def dispose(where: str, query: str, *, group: str | None, app: str, yes: bool) -
         evaluator.checkpoint(full=True)
         subjects[evaluator.incidents.place] = list(gone)
         done = f"{query} was {status}, and is disposed of{ends}{told_gone(gone)}"
-        return "; ".join([done, *reports_told(engine, taken_over_alone=True)])
+        return "; ".join([done, *taken_over_told(engine)])
 
     with found_group(where, group) as found, log_nothing():
         check_stopped(found)

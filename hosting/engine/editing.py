@@ -289,6 +289,7 @@ def _move(engine: QueryEngine, before: Standing, after: Standing, loader: Editor
             engine.dirty.pop(instance, None)
 
 
+TAKEN_OVER = "was taken over from another Python"
 READ_ANEW = "to have that read anew, declare it as a source of another name and let the query read this"
 
 
@@ -374,11 +375,14 @@ def is_alike(engine: QueryEngine, there: Standing, turn: Create) -> bool:
     return there.keys is turn.keys or digest(list(there.keys)) == digest(list(turn.keys))
 
 
-def reports_told(engine: QueryEngine, *, taken_over_alone: bool = False) -> Iterator[str]:
+def reports_told(engine: QueryEngine) -> Iterator[str]:
     """Say which queries a start has edited, or taken over from another Python, and what became of their states."""
     taken_over = set(engine.suspended.taken_over)
     for name, report in engine.reports.items():
-        if name in taken_over:
-            yield f"{name} was taken over from another Python: {report}"
-        elif not taken_over_alone:
-            yield f"{name} {report.how}: {report}"
+        yield f"{name} {TAKEN_OVER if name in taken_over else report.how}: {report}"
+
+
+def taken_over_told(engine: QueryEngine) -> Iterator[str]:
+    """Say the same of those alone that were taken over from another Python: no later start has it to tell."""
+    taken_over = set(engine.suspended.taken_over)
+    return (f"{name} {TAKEN_OVER}: {report}" for name, report in engine.reports.items() if name in taken_over)

@@ -193,7 +193,7 @@ class Interpreters:
         """Have queries on event time do at once what the functions of today want done: each is edited to itself."""
         engine = self._engine
         for each in sorted(engine.standing.values(), key=attrgetter("born")):
-            if each.clock is not None and each.status == RUNNING and each.clock.lags:
+            if each.clock is not None and each.status == RUNNING and each.clock.must_catch_up:
                 limits, spec = each.plan.limits, each.clock.spec
                 plan, now = engine.plans.ids[each.plan], self._turns.now()
                 self._turns.take(Create(each.name, plan, each.plan, each.keys, each.policy, limits, now, spec))

@@ -69,7 +69,7 @@ class CatchingUp:
         def order(self) -> int: ...
 
     @property
-    def lags(self) -> bool:
+    def must_catch_up(self) -> bool:
         """Whether something was put off, or the watermark may be further, as of one of another interpreter."""
         return self.has_put_off or self.clock < self.watermark.time or self.watermark.lags
 
