@@ -101,7 +101,9 @@ class Outages(Run):
             self.command(command, commanded, is_running=not how, is_killed=ends.random() < 0.5)
             edited -= {commanded} if command == "dispose" else set()
         if self.edits_at_stop and not how and command:
-            self.edit_running(edited)
+            emitted = self.emitted()
+            self.edit_running(edited)  # what this emits counts from before the command
+            self.is_alike = self.is_alike and self.emitted() == emitted
         self.now += leap_s / 2
         if not how:
             self.go_on(edited)
@@ -179,6 +181,9 @@ class Outages(Run):
             if left_behind(self.evaluator.engine, standing, standing):
                 self.settle()
         self.evaluator.following.follow()
+
+    def emitted(self) -> list[int]:
+        return [self.evaluator.engine.emitted(name) for name in NAMES]
 
     def running(self) -> set[str]:
         standing = self.evaluator.engine.standing

@@ -11,6 +11,7 @@ from other_pythons import Pythons
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator, event_time
+from reliable_rx import operators as ops
 
 IDLE_S = 20.0
 n, m = rx.source("n"), rx.source("m")
@@ -166,3 +167,60 @@ def test_what_comes_before_an_end_has_others_looked_at_that_are_silent(
     host.until(1100.0)
     assert host.values("both") == [5, 5]
     host.evaluator.close()
+
+
+AGAIN: dict[str, Callable[[Any], Any]] = {
+    "retry": lambda s: s.pipe(ops.retry(3)),
+    "retry for ever": lambda s: s.pipe(ops.retry()),
+    "retry of two": lambda s: rx.merge(s, rx.source("a").map(lambda v: -v)).pipe(ops.retry(3)),
+    "a catch": lambda s: s.pipe(ops.catch(s)),
+    "windows": lambda s: s.pipe(ops.window_with_count(2, 1), ops.flat_map(lambda w: w), ops.retry(3)),
+}
+
+
+def read_again(build: Callable[[Any], Any], how: str, lateness_s: float) -> list[Any]:
+    """Play a query that reads another one anew, which goes and comes again; *how* a process ends in between."""
+    store, values, now = MemoryStore(), [10, 10, 7], [1000.0]
+
+    def opened() -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9, clock=lambda: now[0])
+        evaluator.source("n", ListSource(values, follow=True))
+        evaluator.create("a", rx.source("n").map(abs))
+        evaluator.create("b", build(rx.source("a")), clock=event_time(float, lateness_s=lateness_s, idle_s=1e6))
+        return evaluator
+
+    def settle() -> None:
+        while evaluator.step():
+            pass
+
+    evaluator = opened()
+    evaluator.start()
+    settle()
+    evaluator.dispose("a")
+    settle()
+    if how:
+        if how == "a full checkpoint":
+            evaluator.checkpoint(full=True)
+        evaluator.flush()
+        evaluator.__exit__(None, None, None) if how == "stopped" else evaluator.abandon()
+        store = store.reopen()
+        evaluator = opened()
+        evaluator.start()
+    else:
+        evaluator.create("a", rx.source("n").map(abs))
+    for value in (20, 20, 60):
+        values.append(value)
+        settle()
+    found = [each for out in evaluator.stream("b").read(0, 100) for each in out.values]
+    evaluator.abandon()
+    return found
+
+
+@pytest.mark.parametrize("lateness_s", [0.0, 5.0])
+@pytest.mark.parametrize("how", ["stopped", "killed", "a full checkpoint"])
+@pytest.mark.parametrize("again", AGAIN)
+def test_what_an_end_let_come_does_not_come_again(again: str, how: str, lateness_s: float) -> None:
+    """Also what is stamped as the newest event: the clock stands there, and does not go to the end of time."""
+    found = read_again(AGAIN[again], how, lateness_s)
+    assert found == read_again(AGAIN[again], "", lateness_s)
+    assert found

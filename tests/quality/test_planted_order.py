@@ -30,6 +30,7 @@ from hosting import QueryEvaluator
 from hosting.engine import failure, reopening
 from hosting.engine.dispatch import Delivery
 from hosting.engine.engine import QueryEngine
+from hosting.engine.event_time.reorder import Reorder
 from hosting.engine.event_time.watermark import Watermark
 from hosting.engine.time_moves import TimeMoves
 from hosting.engine.turns import Dispose, Turn
@@ -263,6 +264,11 @@ def a_silence_that_no_alarm_ends(patch: pytest.MonkeyPatch) -> None:
             listen(self, source)
 
     patch.setattr(Watermark, "listen", listen_without)
+
+
+@planted("outages")
+def events_that_an_end_has_let_come_and_that_wait_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reorder, "take_all", lambda self: self.take(math.inf))
 
 
 @planted("outages")

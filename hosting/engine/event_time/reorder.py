@@ -97,6 +97,12 @@ class Reorder:
             self.start = 0
         return taken
 
+    def take_all(self) -> list[Entry]:
+        """Take out all that waits, in order, whatever the clock is by then: no row has any of it from now on."""
+        taken, self.fresh = self.take(INFINITE), []
+        self._drop(INFINITE)
+        return taken
+
     def keep(self, since: float) -> None:
         """The clock is at *since*: write down what has come and still waits, erase what does no more."""
         fresh, self.fresh = self.fresh, []

@@ -217,7 +217,7 @@ class EventClock(CatchingUp, Clock):
             return
         if self.timers.heap and self.timers.heap[0][0] < self.clock:
             self.make_up()
-        entries = self.waiting.take(time)
+        entries = self.waiting.take(time) if time < INFINITE else self.waiting.take_all()
         if entries:
             self.play(entries, time)
         if self.standing.status != RUNNING:
