@@ -133,9 +133,14 @@ class Run:
         """Return the values of all streams with their ids, the ends among them, and how the queries are."""
         names = [*NAMES, *["calls"] * self.beside]
         found: dict[str, Any] = {f"{name} is": self.evaluator.query(name).status for name in names}
+        found |= {f"{name} has failed with": self.failed_with(name) for name in names}
         for name in (f"{name}{aside}" for name in names for aside in ("", ".dead_letters", ".late")):
             found[name] = [*self.told(name)]
         return found
+
+    def failed_with(self, name: str) -> str:
+        failure = self.evaluator.engine.standing[name].failure
+        return "" if failure is None else failure.origin
 
     def told(self, name: str) -> Iterator[tuple[int, str]]:
         for part in self.evaluator.stream(name).read(0, 10**6):

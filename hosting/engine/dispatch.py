@@ -31,7 +31,6 @@ def came_after(instance: Instance, leaf: PlanNode, order: int) -> bool:
 class Delivery:
     """The part of an engine that hands events over."""
 
-    blame = staticmethod(blamed)
     struck = strike
 
     routes: Routes
@@ -41,6 +40,7 @@ class Delivery:
     live: dict[str, set[str]]
     interleaving: set[Instance]
     event: tuple[str, str, int, Any] | None
+    raised: list[Exception]
     ordering: Ordering
 
     if TYPE_CHECKING:
@@ -48,6 +48,12 @@ class Delivery:
         def settle(self) -> None: ...
         def settle_immediate(self) -> None: ...
         def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool: ...
+
+    def blame(self, raised: BaseException) -> Exception:
+        """Return *raised* as the error of a query, of which its function has raised it. *Raises* an interrupt."""
+        error = blamed(raised)
+        self.raised.append(error)
+        return error
 
     def hand_over(self, turn: Events) -> None:
         """Hand the events of *turn* to everyone who reads their source."""

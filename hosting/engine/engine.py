@@ -23,7 +23,7 @@ from hosting.engine.event_time.validation import check_clock, joined_by, leave_u
 from hosting.engine.event_time.watermarks import Watermarks
 from hosting.engine.expecting import EXPECTS
 from hosting.engine.failing import take_fail
-from hosting.engine.failure import Origins, failure_of
+from hosting.engine.failure import failure_of
 from hosting.engine.hosted_query import COMPLETED, FAILED, RUNNING, Standing
 from hosting.engine.pending_calls import Asked
 from hosting.engine.plans import Plans, plan_inner
@@ -90,7 +90,8 @@ class QueryEngine(Delivery, TimeMoves):
         self.readers = Readers(self.standing, self.live, self.suspended)
         self.awaited: set[str] = set()  # sources whose first partition may still appear: they have not ended
         self.failures: dict[str, Exception] = {}
-        self.origins = Origins()
+        self.raised: list[Exception] = []
+        """What functions have raised in this turn, and has ended no query yet."""
         self.ending = ""
         """What has ended and is subscribed to at the moment."""
         self.timestamps: dict[str, Callable[[Any], float]] = {}
@@ -188,6 +189,7 @@ class QueryEngine(Delivery, TimeMoves):
         if self.routes.left:
             self.routes.sweep()
         self.event = self.turn = None
+        self.raised.clear()
         return list(self.outputs.values())
 
     # -- turns
@@ -220,7 +222,6 @@ class QueryEngine(Delivery, TimeMoves):
         error = None if turn.error is None else lasting(turn.error)
         if error is not None:
             self.failures[turn.source] = error
-            self.origins.note(error, turn.source)
         if error is not None or not live:
             live.clear()
             self.over.append(turn.source)
@@ -327,9 +328,7 @@ class QueryEngine(Delivery, TimeMoves):
             standing.clock.close()
         if standing.status == RUNNING and not anew:
             self.touch(standing)
-            error = disposed(name)
-            self.origins.note(error, name)
-            standing.emitted = self.end_stream(name, standing.emitted, error)
+            standing.emitted = self.end_stream(name, standing.emitted, disposed(name))
         self.forget(standing)
         if standing.emitted:
             self.retired.put(name, standing.emitted)

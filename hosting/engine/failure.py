@@ -10,15 +10,15 @@ only a failure needs; taking the list again one by one, since states have moved 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpoint.format.stored_errors import trace_of
 from hosting.engine.turns import Answer, Create, Dispose, Fail, Tick, is_end
-from reliable_rx.class_of import ids_of
-from reliable_rx.errors import QueryDisposed, described
+from reliable_rx.class_of import ids_of, is_a
+from reliable_rx.errors import CheckpointRefused, QueryDisposed, described, type_of
 from reliable_rx.names import query_of
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ TURNS: dict[type, str] = {
 A query ends by a turn of its own (`Fail`) if a checkpoint or a start cannot keep it.
 """
 STEPS = ("on_next", "on_batch", "deliver")
-ORIGINS_MAX = 100
-"""How many errors that others may get are known by who had them first."""
 SHARED = ids_of((int, float, str, bytes, bool, type(None)))
 """Values of these types may be one object without being one event."""
 
@@ -81,35 +79,12 @@ class Failure(NamedTuple):
     text: tuple[Any, ...] | None = None
 
 
-class Origins:
-    """Who has ended with an error, in that order: it goes on to all that read a stream. The newest errors are known.
-
-    With each is where the error had been raised by then: one that is raised again since, as a constant is, may be the
-    error of who raised it.
-    """
-
-    def __init__(self) -> None:
-        self._found: dict[int, tuple[Exception, dict[str, TracebackType | None]]] = {}
-
-    def note(self, error: Exception, name: str) -> None:
-        """*name* ends with *error*, which others get from it."""
-        if len(self._found) >= ORIGINS_MAX and id(error) not in self._found:
-            del self._found[next(iter(self._found))]
-        _, names = self._found.setdefault(id(error), (error, {}))
-        names[name] = error.__traceback__
-
-    def of(self, error: Exception) -> dict[str, TracebackType | None]:
-        """Return who has ended with *error*."""
-        return self._found.get(id(error), (error, {}))[1]
-
-
 def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Failure:
     """Describe what has just ended *standing*."""
     found = _place(engine, standing, error)
     source, partition, position, last = ("", "", -1, -1) if isinstance(found, str) else found
     origin = _origin(engine, standing, error)
-    if standing.error is not None:
-        engine.origins.note(standing.error, standing.name)
+    engine.raised[:] = (each for each in engine.raised if each is not error)  # whoever gets it from here has not
     if origin and _runs_again(engine, origin):
         engine.begun[query_of(origin)] = None
     at = FailedAt(source, partition, position, last, engine.clock, found if isinstance(found, str) else "")
@@ -120,15 +95,35 @@ def _origin(engine: QueryEngine, standing: Standing, error: Exception) -> str:
     """Return whose end *standing* hands on with *error*; nothing if the error is its own.
 
     What is raised again while that end is at work (``catch`` with a handler that raises what it is given) is handed on;
-    what has been raised since, or by who is at work again, is its own.
+    any other error that a function has raised in this turn is its own. What is handed on later is known by what it
+    says: behind a start what was one object may be two.
     """
-    traces = _had_before(engine, standing, error) | engine.origins.of(error)
-    had = [name for name in traces if _has_ended(engine, standing, name, error)]
-    if (ending := _ending(engine, standing)) in had:
+    ending = _ending(engine, standing)
+    if any(end is error for end in _ends(engine, standing, ending, error)):
         return ending
-    begins = isinstance(engine.turn, Create) and engine.turn.name == standing.name
-    handed_on = (name for name in had if begins or traces[name] is error.__traceback__)
-    return next((name for name in handed_on if name in standing.plan.sources), "")
+    if is_a(error, CheckpointRefused) and error.fields.get("where") == standing.name:
+        refused = error.fields.get("what")  # it took no part in a replay, with one that it reads
+        return refused if refused in standing.plan.sources else ""
+    if any(each is error for each in engine.raised):
+        return ""
+    why = _said(error)
+    sources = sorted(standing.plan.sources)
+    return next((each for each in sources if why in map(_said, _ends(engine, standing, each, error))), "")
+
+
+def _ends(engine: QueryEngine, standing: Standing, name: str, error: Exception) -> Iterator[Exception]:
+    """Yield the errors with which *name* ends, as it is and as the clock of *standing* has told it."""
+    there, told = engine.standing.get(name), _told(standing).get(name)
+    end = there.error if there is not None else engine.failures.get(name)
+    yield from (each for each in (end, told) if each is not None)
+    if there is None and is_a(error, QueryDisposed) and error.query == name:
+        yield error
+
+
+def _said(error: Exception) -> str:
+    """Return what an error says in every process."""
+    text = described(error)
+    return type_of(error) if " at 0x" in text else text
 
 
 def _ending(engine: QueryEngine, standing: Standing) -> str:
@@ -136,15 +131,6 @@ def _ending(engine: QueryEngine, standing: Standing) -> str:
     if engine.ending or (engine if standing.clock is None else standing.clock).in_timers:
         return engine.ending
     return engine.event[0] if engine.event is not None and is_end(engine.event) else ""
-
-
-def _has_ended(engine: QueryEngine, standing: Standing, name: str, error: Exception) -> bool:
-    """Whether *error*, that *name* had ended with, is its end still, or that which the clock of *standing* tells."""
-    there = engine.standing.get(query_of(name))
-    if there is None:
-        return True
-    ends = (there.error, _told(standing).get(name))
-    return any(end is error or (end is not None and described(end) == described(error)) for end in ends)
 
 
 def _runs_again(engine: QueryEngine, origin: str) -> bool:
@@ -156,24 +142,6 @@ def _runs_again(engine: QueryEngine, origin: str) -> bool:
 def _told(standing: Standing) -> Mapping[str, Exception | None]:
     """Return the ends that the clock of *standing* has told it of, which may be long after they came."""
     return {} if standing.clock is None else standing.clock.over
-
-
-def _had_before(engine: QueryEngine, standing: Standing, error: Exception) -> dict[str, TracebackType | None]:
-    """Return who, of those that *standing* reads, had ended with *error* in an earlier run.
-
-    It may be another object by now, of the same text, where it is the end of that one that is at work, and nothing was
-    raised.
-    """
-    why, ending = described(error), _ending(engine, standing) if error.__traceback__ is None else ""
-    others = {name: engine.standing.get(name) for name in sorted({*standing.plan.sources, ending} - {""})}
-    disposed = {error.query: error} if isinstance(error, QueryDisposed) else {}
-    over, told = {**engine.failures, **disposed}, _told(standing)
-    found = {name: told.get(name) or (over.get(name) if each is None else each.error) for name, each in others.items()}
-    return {
-        name: None
-        for name, theirs in found.items()
-        if theirs is not None and (theirs is error or (name == ending and described(theirs) == why))
-    }
 
 
 def stored_mishaps(standing: Standing) -> tuple[Any, ...]:

@@ -196,9 +196,7 @@ class SuspendedQueries(dict[str, Suspended]):
             self.engine.forget(kept)
             next_id = kept.emitted
             if kept.status == RUNNING:
-                error = disposed(name)
-                self.engine.origins.note(error, name)
-                next_id = self.engine.end_stream(name, next_id, error)
+                next_id = self.engine.end_stream(name, next_id, disposed(name))
             if next_id:
                 self.engine.retired.put(name, next_id)
 

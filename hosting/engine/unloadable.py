@@ -174,7 +174,6 @@ def spread(engine: QueryEngine) -> None:
                 spoilt[name] = CheckpointRefused(
                     f"it reads {source!r}, whose outputs before the crash cannot be had again", what=source, where=name
                 )
-                engine.origins.note(spoilt[name], source)  # it runs again with what it reads
                 silence(engine, name)
                 waiting.append(name)
 

@@ -16,6 +16,7 @@ import pytest
 import test_due_while_stopped
 import test_edits_beside_checkpoints
 import test_event_time
+import test_handed_on
 import test_left_streams
 import test_outages
 import test_partitions_behind_the_end
@@ -41,7 +42,6 @@ from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.lifecycle import Lifecycle
 from hosting.reports.unheard import Standstill
 from hosting.sources import files
-from reliable_rx.names import query_of
 from reliable_rx.runtime.rows import Loader
 
 Place = Callable[[], Path]
@@ -102,6 +102,11 @@ def silence(place: Place) -> None:
     """Partitions that fall silent around an edit or an end."""
     for seed, of in test_outages.SILENT:
         test_outages.test_silence_comes_before_an_end_and_counts_to_where_the_clock_stands(seed, of)
+
+
+def handed_on(place: Place) -> None:
+    """A query that hands on an end which is long past."""
+    test_handed_on.test_whose_error_it_is_does_not_depend_on_who_asks("many rows in between", "stopped")
 
 
 def starts(place: Place) -> None:
@@ -185,6 +190,7 @@ CHECKS = {
     "beside": beside,
     "twice": twice,
     "starts": starts,
+    "handed on": handed_on,
     "brought": brought,
     "unheard": unheard,
     "half alive": half_alive,
@@ -271,13 +277,9 @@ def events_that_an_end_has_let_come_and_that_wait_again(patch: pytest.MonkeyPatc
     patch.setattr(Reorder, "take_all", lambda self: self.take(math.inf))
 
 
-@planted("outages")
-def a_failure_of_who_has_failed_with_another_error_since(patch: pytest.MonkeyPatch) -> None:
-    def has_ended(engine: Any, standing: Any, name: str, error: Exception) -> bool:
-        there = engine.standing.get(query_of(name))
-        return there is None or there.error is not None
-
-    patch.setattr(failure, "_has_ended", has_ended)
+@planted("handed on")
+def an_error_that_is_known_by_its_object(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(failure, "_said", lambda error: str(id(error)))
 
 
 @planted("looked at")
