@@ -50,3 +50,10 @@ def test_a_state_that_cannot_be_stored_fails_each_run_that_stores(way: str, held
         run_stored(build, streams, 20.0, [[], [], ["full", "commit", "crash"]])
     with pytest.raises(QueryRefused, match=f"cannot be stored.*{reason}"):
         check_query(build, examples=30)
+
+
+@pytest.mark.parametrize("build", [lambda s: s, lambda: None, lambda ops, rx, s: 1 / 0])
+def test_a_build_that_raises_is_no_query(build: Any) -> None:
+    """Not one that is equal wherever it runs, as it never does."""
+    with pytest.raises((TypeError, ZeroDivisionError)):
+        check_query(build, examples=3)

@@ -182,20 +182,19 @@ class DirectoryLock:
 
     def __init__(self, directory: Path) -> None:
         self._descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        _HELD.add(self)
+        tell_of_forks(self)  # before it has the lock: a child of the meantime would share that
         try:
             _lock(self._descriptor)
-        except BlockingIOError:
-            pid = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip()
-            os.close(self._descriptor)
-            raise _owned(directory, pid) from None
-        try:
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
-        except OSError:  # a full disk: kept open, it would lock out the next attempt of this very process
+        except OSError as error:  # a full disk, too: kept open, it would lock out the next attempt of this very process
+            pid = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip()
+            _HELD.discard(self)
             os.close(self._descriptor)
+            if isinstance(error, BlockingIOError):
+                raise _owned(directory, pid) from None
             raise
-        _HELD.add(self)
-        tell_of_forks(self)
 
     def release(self) -> None:
         """Let another owner in. Doing it twice is harmless."""

@@ -30,4 +30,5 @@ def blamed(raised: BaseException) -> Exception:
         return raised
     let_through(raised)
     handled.cut(raised)
-    return StoredError(text_of(raised), type=type_of(raised), trace=plain_trace(raised))
+    error = StoredError(text_of(raised), type=type_of(raised), trace=plain_trace(raised))
+    return error.with_traceback(raised.__traceback__)  # which says at which event it was

@@ -39,8 +39,8 @@ class FunctionTexts:
         self.stored: Texts = {}
         self._read: dict[int, tuple[Plan, CodeText | None]] = {}
         self._united: Texts = {}
-        self._of: list[Plan] = []
-        """The plans of which these are all texts."""
+        self._of: list[Plan] | None = None
+        """The plans of which these are all texts; None if some are still to be read."""
 
     def for_checkpoint(self) -> Texts:
         """Return the texts of the functions at work, as far as there has been time to read them."""
@@ -48,7 +48,7 @@ class FunctionTexts:
         if plans != self._of:
             different = {id(plan): plan for plan in plans}
             self._united = united(self._texts(different))
-            self._of = plans if len(self._read) == len(different) else []
+            self._of = plans if len(self._read) == len(different) else None
         return self._united
 
     def _texts(self, plans: Mapping[int, Plan]) -> list[CodeText | None]:

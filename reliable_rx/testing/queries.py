@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import reliable_rx as rx
+from reliable_rx import operators as ops
 from reliable_rx.errors import NondeterminismDetected, text_of, type_of
 from reliable_rx.testing import hostile, hostile_odd
 from reliable_rx.testing.hosted import HostedRun
@@ -197,7 +199,8 @@ def check_query(
 
     >>> check_query(lambda ops, rx, s: s.pipe(ops.scan(lambda a, x: a + x), ops.debounce(1.5)), examples=10)
 
-    *Raises* `AssertionError` with the smallest example found, `QueryRefused` for a query that cannot be stored.
+    *Raises* `AssertionError` with the smallest example found, `QueryRefused` for a query that cannot be stored, and
+    what *build* raises with our operators: two that raise alike would be equal.
     """
     need_hypothesis()
     from hypothesis import HealthCheck, given, settings
@@ -216,6 +219,7 @@ def check_query(
     @given(builds, inputs, scripts(), st.integers(0, 7))
     def equal(build: Build, given: tuple[Streams, bool], script: Script, turn: int) -> None:
         streams, wording = given
+        build(ops, rx, *(rx.source(f"s{number}") for number in range(sources)))
         scripts = (script, *phrases(turn))
         check_run(build, streams, scripts, reference=reference, horizon_s=horizon_s, wording=wording)
 
