@@ -392,3 +392,23 @@ def test_a_sink_is_closed_once(fails: bool) -> None:
     assert (world.statuses, sink.closed) == (["failed" if fails else "open"], int(fails))
     world.evaluator.close()
     assert sink.closed == 1
+
+
+@pytest.mark.parametrize("lacks", ["the folder", "the file"])
+def test_a_database_without_rights_fails_its_sink_alone(
+    tmp_path: Path, lacks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite says only that it cannot be opened or written, which might be mended by waiting: nobody would go on."""
+    path, access = tmp_path / "out.db", os.access
+    path.write_bytes(b"")
+    without = str(path if lacks == "the file" else tmp_path)
+    monkeypatch.setattr("hosting.sinks.places.os.access", lambda p, mode: str(p) != without and access(p, mode))
+    got: list[Any] = []
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2]))
+        evaluator.create("q", rx.source("n").map(abs))
+        evaluator.sink("q", SqliteTableSink(path, "t"))
+        evaluator.sink("q", CallbackSink(lambda n, value: got.append(value)))
+        evaluator.run()
+        (failed,) = [each for each in evaluator.incidents.open() if each.kind == "sink"]
+    assert got[:2] == [1, 2] and "Permission denied" in failed.message and without in failed.message

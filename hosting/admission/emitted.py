@@ -77,8 +77,8 @@ def fault_of(values: Sequence[Any]) -> str | None:
     """
     if any(one is other and is_a(one, CHANGEABLE) for one, other in pairwise(values)):
         return (
-            "it emits the same object again and changes it in between, so that whoever has an earlier value sees it "
-            "change: let the function return a new one, such as acc + [x] or {**acc, key: value}"
+            "it emits the same object again: if a function changes it in between, whoever has an earlier value sees it "
+            "change; let it return a new one, such as acc + [x] or {**acc, key: value} (if none does, nothing is wrong)"
         )
     for value in values:
         if id(type(value)) in ATOMS:

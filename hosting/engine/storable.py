@@ -18,7 +18,7 @@ from reliable_rx.class_of import name_of
 from reliable_rx.errors import QueryRefused, described
 from reliable_rx.interrupts import let_through
 from reliable_rx.query.identity import contents
-from reliable_rx.query.query import parameters
+from reliable_rx.query.query import SymbolLeaf, parameters
 from reliable_rx.runtime.plan import Plan
 
 MADE_INSIDE = "make it inside the function, or use plain data"
@@ -58,8 +58,9 @@ def check_storable(name: str, what: str, value: Any) -> None:
 
 def culprit(plan: Plan) -> tuple[str, str, str]:
     """Return the path of the operator that cannot be stored, which part of it, and what to do."""
-    for node in plan.walk():
-        for name, value in parameters(node.op).items():
+    own_first = sorted(plan.walk(), key=lambda node: node.plan is not plan)  # what stands for inner ones is not stored
+    for node in own_first:
+        for name, value in () if isinstance(node.op, SymbolLeaf) else parameters(node.op).items():
             if loss(value) is not None:
                 what, remedy = inside(value)
                 return node.path, f"its {name}{what}", remedy

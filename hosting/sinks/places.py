@@ -72,6 +72,15 @@ def refused(path: str | os.PathLike[str], message: str) -> CheckpointRefused:
     return CheckpointRefused(message, what=message, where=os.fspath(path))
 
 
+def check_rights(path: str | os.PathLike[str]) -> None:
+    """Look whether a file may be read and written, or made. *Raises* `PermissionError`."""
+    folder = os.path.dirname(os.path.abspath(path))
+    rights = [(folder, os.W_OK | os.X_OK), *([(path, os.R_OK | os.W_OK)] if os.path.exists(path) else [])]
+    for each, needed in rights:
+        if not os.access(each, needed):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(each))
+
+
 class Place:
     """A path, and the file that it is when this is made; of an open file by its *descriptor*.
 

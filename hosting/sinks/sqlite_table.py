@@ -27,7 +27,7 @@ from hosting.sinks import sqlite_positions
 from hosting.sinks.cells import Cells, Columns, Get, as_json, field, fields_of, getters_of, quoted, ways_to
 from hosting.sinks.fencing import lost
 from hosting.sinks.origins import check_origin, origin_in
-from hosting.sinks.places import Place, opening
+from hosting.sinks.places import Place, check_rights, opening
 from hosting.sinks.sqlite_errors import guard
 from hosting.sinks.text import error_text, shown
 from reliable_rx.class_of import qualname_of
@@ -156,6 +156,7 @@ class SqliteTableSink:
         try:
             with opening(self._path), self._guard(what):
                 os.makedirs(os.path.dirname(os.path.abspath(self._path)), exist_ok=True)
+                check_rights(self._path)  # SQLite says only that it cannot open or write it
                 self._database = self._database or sqlite_positions.connected(self._path)
                 self._cells = Cells(self._database.getlimit(sqlite3.SQLITE_LIMIT_LENGTH))
                 position = self._register()
