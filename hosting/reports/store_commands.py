@@ -67,9 +67,10 @@ def or_repair_it(store: StoreReader, before: str = " or ") -> str:
 
     >>> from types import SimpleNamespace
     >>> or_repair_it(SimpleNamespace(group=None)), or_repair_it(SimpleNamespace(group=("here", "g")))
-    (" or 'reliable-rx store repair'", '')
+    (' or `reliable-rx store repair`', '')
     """
-    return "" if is_partition(store) else f"{before}'reliable-rx store repair'"
+    command = command_on(store, "store repair", "--app", "MODULE:APP") or "reliable-rx store repair"
+    return "" if is_partition(store) else f"{before}`{command}`"
 
 
 def way_to_restart(store: StoreReader, query: str) -> str:
