@@ -124,10 +124,16 @@ class Beside(Timed):
 
 
 class AtStop(Timed):
-    """One app that is edited when it stops; or with the start, behind a stop of which the time is known, or a kill."""
+    """One app that is edited when it stops; or with the start, behind a stop of which the time is known, or a kill.
+
+    Who fails with what an edit emits runs again at once, or at the end of the start, when more has come.
+    """
 
     def edit(self, name: str, names: list[str]) -> None:
+        running = self.running()
         self.create(self.evaluator, name)
+        begun = {each.name for each in self.evaluator.engine.standing.values() if each.failure is None}
+        self.is_alike = self.is_alike and running <= self.running() & begun
 
     def pass_over(self, acts: random.Random, ends: random.Random, how: str) -> None:
         standing, mended = self.evaluator.engine.standing, acts.sample(NAMES, acts.choice([1, 2, 3]))

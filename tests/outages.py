@@ -24,6 +24,7 @@ from hosting.evaluator.creating import edits_first
 from hosting.evaluator.following import handed_on, left_behind
 from reliable_rx import operators as ops
 from reliable_rx.errors import QueryRefused
+from reliable_rx.names import query_of
 
 OUTAGES_S = (1.5, 4.0, 30.0)
 """Within what a timer of an app waits, and beyond all of them."""
@@ -119,8 +120,10 @@ class Outages(Run):
 
     def is_left_to_the_app(self, name: str) -> bool:
         """Whether *name* or one that may run again with it is on event time: a clock that has ended is not stored."""
-        engine = self.evaluator.engine
-        return any(self.declared(each).clock is not None for each in {name, *handed_on(engine, engine.standing)})
+        with_it, failed = {name}, handed_on(self.evaluator.engine, self.evaluator.engine.standing)
+        for _ in NAMES:
+            with_it |= {each for each, origin in failed.items() if query_of(origin) in with_it}
+        return any(self.declared(each).clock is not None for each in with_it)
 
     def command(self, command: str, name: str, *, is_running: bool, is_killed: bool) -> None:
         """Do what the command line does on a stopped store, with nothing declared but the sources."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conditions import until
 from lanes import left_to_commits
 
 import reliable_rx as rx
 from checkpoint import SqliteStore
+from checkpoint.sqlite import files
 from checkpoint.sqlite.files import lock_owner
 from hosting import CallbackSink, ListSource, QueryEvaluator
 from hosting.cli.store_status import lines, look
@@ -231,3 +234,39 @@ def test_to_look_keeps_nobody_out(tmp_path: Path) -> None:
         done.set()
         for each in looking:
             each.join()
+
+
+def test_who_looks_for_long_is_waited_for(tmp_path: Path) -> None:
+    """A look that takes its time, as in a process that the system has put aside, refuses nobody."""
+    SqliteStore(tmp_path).close()
+    descriptor = os.open(tmp_path / "lock", os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    gone = threading.Timer(0.3, os.close, (descriptor,))
+    gone.start()
+    with SqliteStore(tmp_path):
+        assert lock_owner(tmp_path) == str(os.getpid())
+    gone.join()
+
+
+def test_a_child_of_the_time_of_waiting_has_no_lock(tmp_path: Path) -> None:
+    """It would hold the store beyond the death of its parent."""
+    SqliteStore(tmp_path).close()
+    descriptor = os.open(tmp_path / "lock", os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    opened = list[SqliteStore]()
+    opening = threading.Thread(target=lambda: opened.append(SqliteStore(tmp_path)))
+    opening.start()
+    until(lambda: bool(files._HELD))
+    (lock,) = files._HELD
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.fstat(lock._descriptor)
+        except OSError:  # it has let go of it
+            os._exit(0)
+        os._exit(1)
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    opening.join()
+    opened[0].close()
+    os.close(descriptor)
+    assert os.waitpid(pid, 0)[1] == 0
