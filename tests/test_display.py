@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from conditions import until
+from other_pythons import Pythons
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
@@ -70,3 +71,32 @@ def test_a_line_is_news(capsys: pytest.CaptureFixture[str]) -> None:
         view.show(replace(sample(evaluator), at=first.at + HEARTBEAT_S + 2.0), first)
         (line,) = capsys.readouterr().out.splitlines()
         assert "1 incident: sink 'orders': xxx" in line and len(line) < 400
+
+
+def test_a_line_has_the_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a query that has failed and those that have failed with it, it shows the one that is to be mended."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 0]))
+        evaluator.create("valid", rx.source("n").map(lambda n: 1 / n))
+        evaluator.create("total", rx.source("valid").sum())
+        evaluator.create("far", rx.source("total").map(abs))
+        evaluator.run()
+        now = sample(evaluator)
+        PlainView().show(now, now)
+    assert "3 incidents: query 'valid': has failed" in capsys.readouterr().out
+
+
+def test_a_suspended_query_is_called_so(interpreters: Pythons) -> None:
+    """It is no unknown name: the store has its state."""
+    store = MemoryStore()
+    for declares in (True, False):
+        with QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource([1, 2], follow=True))
+            if declares:
+                evaluator.create("adhoc", rx.source("n").map(lambda n: n + 1))
+            evaluator.start()
+            evaluator.step()
+            if not declares:
+                with pytest.raises(KeyError, match="'adhoc': it is suspended"):
+                    evaluator.query("adhoc")
+        interpreters.change()

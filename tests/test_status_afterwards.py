@@ -128,11 +128,12 @@ class Looked(ListSource):
 
     def __init__(self, folder: Path) -> None:
         super().__init__([1, 0, 2])
-        self.folder, self.seen = folder, list[StatusReport]()
+        self.folder, self.seen, self.said = folder, list[StatusReport](), list[str]()
 
     def open(self, partition: str, at: int) -> Any:
         status = look(self.folder)
-        self.seen.append((status.state, status.starting, next(lines(status)), wrong(status)))
+        self.said = list(lines(status))
+        self.seen.append((status.state, status.starting, self.said[0], wrong(status)))
         return super().open(partition, at)
 
 
@@ -150,6 +151,21 @@ def test_a_process_that_starts_is_seen(tmp_path: Path) -> None:
         assert (state, starting) == ("running", True) and "starts on it" in line
         assert ("fails" in found) is (run == 1)
     assert look(tmp_path / "s").state == "stopped"
+
+
+def test_whether_something_has_failed_in_what_is_taken_again_is_not_known_yet(tmp_path: Path) -> None:
+    """While a process starts behind a kill it says so, and not that nothing has."""
+    for _ in range(2):
+        store, source = SqliteStore(tmp_path / "s"), Looked(tmp_path / "s")
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+        evaluator.source("n", source)
+        evaluator.create("fine", rx.source("n"))
+        evaluator.start()
+        evaluator.step()
+        evaluator.flush()
+        evaluator.abandon()
+        store.close()
+    assert "not known" in source.said[-1], source.said
 
 
 APP = """

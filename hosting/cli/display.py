@@ -16,7 +16,7 @@ from hosting.cli.terminal import Lines, drawn_over, say
 from hosting.cli.wording import moment, plural, size, span, table
 from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.sidecars import CompanionFigures
-from hosting.reports.causes import short_cause
+from hosting.reports.causes import HANDED_ON, short_cause
 from hosting.reports.incidents import Incident
 from hosting.reports.statistics import QueryFigures, Statistics
 from reliable_rx.errors import cut_middle
@@ -119,7 +119,8 @@ def summary(now: Sample, before: Sample) -> str:
         parts.append(f"waiting: {new.trouble}")
     parts += [f"{name} waits for {what}" for name, what in list(new.waits.items())[:SHOWN_MAX]]
     if new.incidents:
-        newest = cut_middle(str(new.incidents[-1]), INCIDENT_MAX)
+        causes = [each for each in new.incidents if HANDED_ON not in each.message]
+        newest = cut_middle(str([*new.incidents, *causes][-1]), INCIDENT_MAX)
         parts.append(f"{plural(len(new.incidents), 'incident')}: {newest}")
     return " · ".join(parts)
 

@@ -180,7 +180,7 @@ def verdict(status: StoreStatus, *, has_failed: bool) -> Iterator[str]:
     """Say that nothing has failed, as far as that is known."""
     if status.refused:
         return
-    if status.unreadable and status.state == "running":
+    if status.state == "running" and (status.unreadable or (status.starting and status.behind)):
         yield "whether something has failed since that checkpoint is not known"
     elif status.state in ("killed", "unknown") and status.behind:
         yield "whether something has failed in the turns behind the checkpoint is not known: start it to see"

@@ -206,6 +206,8 @@ class Looking:
         standing = engine.standing.get(name)
         if standing is None:
             when = "" if self.started else " (it is not there before the evaluator has started)"
+            if name in engine.suspended:
+                when = ": it is suspended, since its code is another Python's; create it again, and it goes on"
             raise KeyError(f"no query is called {name!r}{when}; {there_are(engine.standing, name)}")
         stream, clock, failure = self.streams.get(name), standing.clock, standing.failure
         return QueryFigures(

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hosting.engine.hosted_query import Standing
 
 NAMED_MAX = 20
+HANDED_ON = "it reads that one's stream"
+"""In what is said of a query that has failed with another one, whose failure is the cause."""
 LATER = ("a timer", "the answer of a call")
 """What is at work for an event that has come before."""
 
@@ -66,7 +68,7 @@ def sentence(
     when = f"has failed{when}"
     match upstream_of(engine, standing):
         case Upstream(source, "query"):
-            remedy = "it reads that one's stream; mend that one, and this one runs again with it"
+            remedy = f"{HANDED_ON}; mend that one, and this one runs again with it"
             return f"{when} with {source!r} ({why}): {remedy}"
         case Upstream(source, "running"):
             return f"{when} with {source!r} ({why}), which runs again by now: {again}"
