@@ -18,6 +18,7 @@ import io
 import pickle
 import traceback
 from collections.abc import Iterable, Iterator
+from types import TracebackType
 from typing import Any
 
 from checkpoint.format.named_fields import reducer_of
@@ -45,6 +46,12 @@ _TRACE = "_stored_trace"
 _TRACEBACK: Any = BaseException.__dict__["__traceback__"]
 """Asks no code of a class, which may answer anything."""
 _ATOMS = (int, float, complex, str, bytes, bool, type(None))
+
+
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """Return where *error* was raised, whatever its class says."""
+    found: TracebackType | None = _TRACEBACK.__get__(error)
+    return found
 
 
 def to_data(error: BaseException) -> Stored:
@@ -234,7 +241,7 @@ def _is_wide(error: BaseException) -> bool:
 def _frames(error: BaseException) -> list[str]:
     """Name the frames by their modules: code that was stored and is replayed knows no path, and folders are moved."""
     counts: dict[str, int] = {}
-    at = _TRACEBACK.__get__(error)
+    at = traceback_of(error)
     while at is not None:
         code, module = at.tb_frame.f_code, str(at.tb_frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] not in LIBRARY:

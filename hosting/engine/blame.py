@@ -8,7 +8,7 @@ waits. Then the turn is neither taken nor journalled, and the next start takes i
 
 from __future__ import annotations
 
-from checkpoint.format.stored_errors import plain_trace
+from checkpoint.format.stored_errors import plain_trace, traceback_of
 from reliable_rx import handled
 from reliable_rx.class_of import is_a, is_odd
 from reliable_rx.errors import StoredError, text_of, type_of
@@ -31,4 +31,4 @@ def blamed(raised: BaseException) -> Exception:
     let_through(raised)
     handled.cut(raised)
     error = StoredError(text_of(raised), type=type_of(raised), trace=plain_trace(raised))
-    return error.with_traceback(raised.__traceback__)  # which says at which event it was
+    return error.with_traceback(traceback_of(raised))  # which says at which event it was
