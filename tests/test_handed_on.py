@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -11,6 +12,7 @@ from lanes import crossed
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
+from hosting.engine.dispatch import Delivery
 
 CONSTANT = ValueError("a constant of the module")
 
@@ -380,3 +382,96 @@ def test_whose_error_it_is_does_not_depend_on_who_asks(case: str, how: str) -> N
     """One error is several objects behind a start, and several may say the same in one process."""
     expected = ("", "failed") if case == "gone" else ("base", "running")
     assert later(case, "") == later(case, how) == expected
+
+
+def no_route(value: float) -> float:
+    if value == 3.0:
+        raise ConnectionError("no route")
+    return value
+
+
+@pytest.mark.parametrize("clocked", [False, True])
+def test_who_has_survived_an_end_fails_by_itself_later(clocked: bool) -> None:
+    """What it was told of long ago, and what runs again by now, has no part in an error that says the same."""
+    own = rx.source("m").flat_map(lambda v: rx.throw(ConnectionError("no route")) if v == 50.0 else rx.of(v))
+    reader = rx.merge(rx.source("base").catch(rx.of(-1.0)), own).scan(lambda a, v: a + v)
+    n, m = [1.0, 3.0], [1.0, 2.0, 4.0]
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource(n, follow=True))
+        evaluator.source("m", ListSource(m, follow=True))
+        evaluator.create("base", rx.source("n").map(no_route))
+        evaluator.create("reader", reader, clock=rx.event_time(float) if clocked else None)
+        evaluator.start()
+        while evaluator.step():
+            pass
+        evaluator.restart("base")
+        for value in (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0):
+            n.append(value + 1)
+            m.append(value)
+            while evaluator.step():
+                pass
+        assert failed(evaluator) == {"reader"}
+        failure = evaluator.engine.standing["reader"].failure
+        assert failure is not None and not failure.origin
+
+
+@pytest.mark.parametrize("how", ["here", "stopped", "killed"])
+@pytest.mark.parametrize("again", ["a", "b"])
+def test_of_two_that_say_the_same_either_lets_it_run_again(again: str, how: str) -> None:
+    """Which of them it was cannot be told behind a start."""
+    store, now, lists = MemoryStore(), [1000.0], {"n": [1.0, 3.0], "m": [1.0, 3.0]}
+    handed = rx.source("b").catch(lambda error, _: rx.timer(5.0).flat_map(lambda _: rx.throw(error)))
+
+    def opened() -> QueryEvaluator:
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9, clock=lambda: now[0])
+        for name, values in lists.items():
+            evaluator.source(name, ListSource(values, follow=True))
+        evaluator.create("a", rx.source("m").map(no_route))
+        evaluator.create("b", rx.source("n").map(no_route))
+        evaluator.create("later", rx.merge(rx.source("a").catch(rx.empty()), handed))
+        evaluator.start()
+        return evaluator
+
+    evaluator = opened()
+    while evaluator.step():
+        pass
+    now[0] += 10
+    while evaluator.step():
+        pass
+    assert failed(evaluator) == {"a", "b", "later"}
+    if how != "here":
+        leave(evaluator, how)
+        store = store.reopen()
+        evaluator = opened()
+    evaluator.restart(again)
+    assert failed(evaluator) == {"a", "b"} - {again}
+    evaluator.close()
+
+
+class Noted(Exception):
+    """Can be referred to weakly, as errors of builtin classes cannot."""
+
+
+def raise_noted(_: Any) -> Any:
+    raise Noted
+
+
+def test_errors_that_a_query_catches_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn may be a day of timers, and an error holds the frames in which it was raised."""
+    blame, raised, most = Delivery.blame, list[weakref.ref[Exception]](), [0]
+
+    def noting(self: Delivery, error: BaseException, by: Any) -> Exception:
+        found = blame(self, error, by)
+        raised.append(weakref.ref(found))
+        most[0] = max(most[0], sum(each() is not None for each in raised[-100:]))
+        return found
+
+    monkeypatch.setattr(Delivery, "blame", noting)
+    now = [1000.0]
+    with QueryEvaluator(MemoryStore(), background=False, clock=lambda: now[0]) as evaluator:
+        evaluator.create("q", rx.interval(1.0).flat_map(lambda _: rx.defer(raise_noted).catch(rx.empty())))
+        evaluator.start()
+        now[0] += 1000.0
+        while evaluator.step():
+            pass
+    assert len(raised) > 500 and most[0] < 10

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hosting.engine.blame import blamed
 from hosting.engine.failing import strike
-from hosting.engine.routes import Entry, Route, Routes
+from hosting.engine.routes import Entry, Route, Routes, top_of
 from hosting.engine.turns import Events
 from reliable_rx.runtime.instance import Instance, Timer
 
@@ -40,7 +40,7 @@ class Delivery:
     live: dict[str, set[str]]
     interleaving: set[Instance]
     event: tuple[str, str, int, Any] | None
-    raised: list[Exception]
+    raised: dict[Any, int]
     ordering: Ordering
 
     if TYPE_CHECKING:
@@ -49,10 +49,10 @@ class Delivery:
         def settle_immediate(self) -> None: ...
         def absorb(self, instance: Instance, node: PlanNode, error: Exception) -> bool: ...
 
-    def blame(self, raised: BaseException) -> Exception:
-        """Return *raised* as the error of a query, of which its function has raised it. *Raises* an interrupt."""
+    def blame(self, raised: BaseException, by: Instance) -> Exception:
+        """Return *raised* as the error of the query of *by*, whose function has raised it. *Raises* an interrupt."""
         error = blamed(raised)
-        self.raised.append(error)
+        self.raised[top_of(by).key] = id(error)
         return error
 
     def hand_over(self, turn: Events) -> None:
@@ -144,6 +144,8 @@ class Delivery:
         for (instance, leaf), mine, error in route.wanted(values):
             if mine:
                 leaf.deliver(instance, mine)
+            if error is not None:
+                self.raised[top_of(instance).key] = id(error)
             if error is not None and not self.absorb(instance, leaf, error):
                 instance.end_leaf(leaf, error)
             if self.immediate:

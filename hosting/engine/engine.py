@@ -90,8 +90,8 @@ class QueryEngine(Delivery, TimeMoves):
         self.readers = Readers(self.standing, self.live, self.suspended)
         self.awaited: set[str] = set()  # sources whose first partition may still appear: they have not ended
         self.failures: dict[str, Exception] = {}
-        self.raised: list[Exception] = []
-        """What functions have raised in this turn, and has ended no query yet."""
+        self.raised: dict[Any, int] = {}
+        """By query, what its functions have raised last in this turn: the `id` alone, as errors hold frames."""
         self.ending = ""
         """What has ended and is subscribed to at the moment."""
         self.timestamps: dict[str, Callable[[Any], float]] = {}
@@ -189,7 +189,8 @@ class QueryEngine(Delivery, TimeMoves):
         if self.routes.left:
             self.routes.sweep()
         self.event = self.turn = None
-        self.raised.clear()
+        if self.raised:
+            self.raised.clear()
         return list(self.outputs.values())
 
     # -- turns

@@ -10,7 +10,7 @@ only a failure needs; taking the list again one by one, since states have moved 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,47 +77,49 @@ class Failure(NamedTuple):
     trace: str
     origin: str = ""
     text: tuple[Any, ...] | None = None
+    others: tuple[str, ...] = ()
+    """Who ends with what says the same as the end of *origin*."""
 
 
 def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Failure:
     """Describe what has just ended *standing*."""
     found = _place(engine, standing, error)
     source, partition, position, last = ("", "", -1, -1) if isinstance(found, str) else found
-    origin = _origin(engine, standing, error)
-    engine.raised[:] = (each for each in engine.raised if each is not error)  # whoever gets it from here has not
+    origin, *others = _origins(engine, standing, error) or [""]
+    if engine.raised.get(standing.name) == id(error):
+        del engine.raised[standing.name]
     if origin and _runs_again(engine, origin):
         engine.begun[query_of(origin)] = None
     at = FailedAt(source, partition, position, last, engine.clock, found if isinstance(found, str) else "")
-    return Failure(at, "" if origin else trace_of(error), origin)
+    return Failure(at, "" if origin else trace_of(error), origin, others=tuple(others))
 
 
-def _origin(engine: QueryEngine, standing: Standing, error: Exception) -> str:
-    """Return whose end *standing* hands on with *error*; nothing if the error is its own.
+def _origins(engine: QueryEngine, standing: Standing, error: Exception) -> list[str]:
+    """Return whose end *standing* hands on with *error*, of several that cannot be told apart all of them.
 
-    What is raised again while that end is at work (``catch`` with a handler that raises what it is given) is handed on;
-    any other error that a function has raised in this turn is its own. What is handed on later is known by what it
-    says: behind a start what was one object may be two.
+    None if the error is its own. What is raised again while that end is at work (``catch`` with a handler that raises
+    what it is given) is handed on; any other error that one of its functions has raised last in this turn is its own.
+    What is handed on later is known by what it says: behind a start what was one object may be two.
     """
     ending = _ending(engine, standing)
-    if any(end is error for end in _ends(engine, standing, ending, error)):
-        return ending
+    if any(end is error for end in (_end(engine, ending, error), _told(standing).get(ending))):
+        return [ending]
     if is_a(error, CheckpointRefused) and error.fields.get("where") == standing.name:
         refused = error.fields.get("what")  # it took no part in a replay, with one that it reads
-        return refused if refused in standing.plan.sources else ""
-    if any(each is error for each in engine.raised):
-        return ""
-    why = _said(error)
-    sources = sorted(standing.plan.sources)
-    return next((each for each in sources if why in map(_said, _ends(engine, standing, each, error))), "")
+        return [refused] if refused in standing.plan.sources else []
+    if engine.raised.get(standing.name) == id(error) or isinstance(engine.turn, Fail):
+        return []
+    why, ends = _said(error), {each: _end(engine, each, error) for each in sorted(standing.plan.sources)}
+    return [each for each, end in ends.items() if end is not None and (end is error or _said(end) == why)]
 
 
-def _ends(engine: QueryEngine, standing: Standing, name: str, error: Exception) -> Iterator[Exception]:
-    """Yield the errors with which *name* ends, as it is and as the clock of *standing* has told it."""
-    there, told = engine.standing.get(name), _told(standing).get(name)
-    end = there.error if there is not None else engine.failures.get(name)
-    yield from (each for each in (end, told) if each is not None)
-    if there is None and is_a(error, QueryDisposed) and error.query == name:
-        yield error
+def _end(engine: QueryEngine, name: str, error: Exception) -> Exception | None:
+    """Return the error with which *name* ends; of one that was disposed of, *error* if it says that."""
+    end = engine.end_of(name) if name else None
+    if end is not None and end[0] is not None:
+        return end[0]
+    is_gone = name not in engine.standing and is_a(error, QueryDisposed) and error.query == name
+    return error if is_gone else None
 
 
 def _said(error: Exception) -> str:

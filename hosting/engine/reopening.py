@@ -143,7 +143,7 @@ class Reopening(Loader):
     def _stand_in(self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, raised: BaseException) -> Instance:
         if is_a(raised, CheckpointRefused) or not self.goes_over:
             raise raised
-        error = owner.world.blame(raised)
+        error = owner.world.blame(raised, owner)
         opened = owner.opened(node)
         half = opened.pop(key, None)
         if half is not None:

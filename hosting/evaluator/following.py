@@ -145,12 +145,14 @@ def left_behind(engine: QueryEngine, names: Iterable[str], *begun: Container[str
     A source may have the name of one that was disposed of. They are in the order in which they read each other: one
     that ran before what it reads would fail with it again.
     """
-    origins = handed_on(engine, names)
-    return {
-        name: origins[name]
-        for name in in_reading_order(engine, origins)
-        if _goes_on(engine, engine.standing[name], query_of(origins[name]), *begun)
-    }
+    found = dict[str, str]()
+    for name in in_reading_order(engine, handed_on(engine, names)):
+        standing = engine.standing[name]
+        with_whom = () if standing.failure is None else (standing.failure.origin, *standing.failure.others)
+        goes_on = (each for each in with_whom if _goes_on(engine, standing, query_of(each), *begun))
+        if (origin := next(goes_on, None)) is not None:
+            found[name] = origin
+    return found
 
 
 def handed_on(engine: QueryEngine, names: Iterable[str]) -> dict[str, str]:

@@ -74,7 +74,7 @@ def refused(path: str | os.PathLike[str], message: str) -> CheckpointRefused:
 
 def check_rights(path: str | os.PathLike[str]) -> None:
     """Look whether a file may be read and written, or made. *Raises* `PermissionError`."""
-    folder = os.path.dirname(os.path.abspath(path))
+    folder = os.path.dirname(os.path.realpath(path))
     rights = [(folder, os.W_OK | os.X_OK), *([(path, os.R_OK | os.W_OK)] if os.path.exists(path) else [])]
     for each, needed in rights:
         if not os.access(each, needed):

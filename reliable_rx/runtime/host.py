@@ -74,8 +74,8 @@ class World(Protocol):
     def absorb(self, instance: Instance, node: PlanNode, error: Exception, /) -> bool:
         """Whether the host goes on without the event that made a user function raise *error*."""
 
-    def blame(self, raised: BaseException, /) -> Exception:
-        """Return what a user function has raised as the error of its query; raise what is none."""
+    def blame(self, raised: BaseException, by: Instance, /) -> Exception:
+        """Return what a user function has raised as the error of its query, which *by* is of; raise what is none."""
 
     def struck(self, instance: Instance, error: Exception, /) -> None:
         """The interpreter raised *error* where no operator could deal with it: *instance* cannot go on."""

@@ -135,7 +135,7 @@ class Instance:
                 self.states[head.slot] = op.initial() if fresh is None else fresh()
             op.on_start(context(self, head))
         except BaseException as raised:
-            fail_node(self, head, self.world.blame(raised), had_value=False)
+            fail_node(self, head, self.world.blame(raised, self), had_value=False)
 
     def deactivate(self, node: PlanNode, *, force: bool = False, ending: bool = False) -> None:
         """Unsubscribe *node* and all that stands before it, unless somebody still reads its inner sequences.
@@ -173,7 +173,7 @@ class Instance:
             try:
                 self.ops[node.index].on_release(context(self, node))
             except BaseException as raised:
-                self.world.effect_failed(self, node, self.world.blame(raised))
+                self.world.effect_failed(self, node, self.world.blame(raised, self))
             finally:
                 give_back(before)
 
@@ -249,7 +249,7 @@ class Instance:
         try:
             step(context(self, node), tag)
         except BaseException as raised:
-            fail_node(self, node, self.world.blame(raised), had_value=False)
+            fail_node(self, node, self.world.blame(raised, self), had_value=False)
 
     def answer(self, node: PlanNode, call: Hashable, value: Any, error: Exception | None) -> None:
         """A call out has been answered."""
@@ -262,7 +262,7 @@ class Instance:
         try:
             step(context(self, node), *args)
         except BaseException as raised:
-            fail_node(self, node, self.world.blame(raised), had_value=had_value)
+            fail_node(self, node, self.world.blame(raised, self), had_value=had_value)
         finally:
             give_back(before)
 

@@ -106,7 +106,7 @@ class PlanNode:
         try:
             parent.ops[self.index].on_inner_next(context(parent, self), child.key, values)
         except BaseException as raised:
-            fail_node(parent, self, parent.world.blame(raised))
+            fail_node(parent, self, parent.world.blame(raised, parent))
 
     def inner_finish(self, child: Instance, error: Exception | None) -> None:
         """Take the end of an inner subscription of ours."""
@@ -125,7 +125,7 @@ class PlanNode:
             else:
                 op.on_inner_error(cx, child.key, error)
         except BaseException as raised:
-            fail_node(parent, self, parent.world.blame(raised), had_error=error is not None)
+            fail_node(parent, self, parent.world.blame(raised, parent), had_error=error is not None)
 
     def inner_refused(self, parent: Instance, key: Hashable) -> None:
         """Go on without an inner subscription of ours that was given up."""
@@ -134,7 +134,7 @@ class PlanNode:
         try:
             parent.ops[self.index].on_inner_refused(context(parent, self), key)
         except BaseException as raised:
-            fail_node(parent, self, parent.world.blame(raised))
+            fail_node(parent, self, parent.world.blame(raised, parent))
 
 
 class Plan:

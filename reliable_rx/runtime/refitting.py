@@ -281,7 +281,7 @@ class Refitting:
                         op.on_adopted(cx, before)
                 except BaseException as raised:
                     cx.coming.clear()
-                    self.failed.append((instance, node, instance.world.blame(raised)))
+                    self.failed.append((instance, node, instance.world.blame(raised, instance)))
         others, self.others = self.others, []
         for fresh, instance, leaf in others:
             if instance.active & leaf.bit and leaf.path not in fresh:

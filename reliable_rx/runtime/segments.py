@@ -212,7 +212,7 @@ def each_alone(
             if on_next(op, state, value, out):
                 return True
         except BaseException as raised:
-            if not instance.world.absorb(instance, last, instance.world.blame(raised)):
+            if not instance.world.absorb(instance, last, instance.world.blame(raised, instance)):
                 raise
     return False
 
@@ -224,7 +224,7 @@ def went_wrong(
 
     What brought the value may have ended what stands upstream, as the last element of `take` does.
     """
-    error = instance.world.blame(raised)
+    error = instance.world.blame(raised, instance)
     if not instance.world.absorb(instance, last, error):
         return error
     return completed(instance, last, op, state, out) if end is DONE else end
@@ -235,7 +235,7 @@ def completed(instance: Instance, last: PlanNode, op: Any, state: Any, out: list
     try:
         op.on_completed(state, out)
     except BaseException as raised:
-        error = instance.world.blame(raised)
+        error = instance.world.blame(raised, instance)
         if not absorb(instance, last, error, had_value=False):
             return error
         return DONE if instance.parent is None else GIVEN_UP

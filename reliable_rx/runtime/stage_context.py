@@ -61,7 +61,7 @@ class Cx:
 
     def refuse(self, raised: BaseException, *, had_error: bool = False) -> None:
         """Deal with what a function has raised as if the call into the operator had, which goes on from here."""
-        fail_node(self.instance, self.node, self.instance.world.blame(raised), had_error=had_error)
+        fail_node(self.instance, self.node, self.instance.world.blame(raised, self.instance), had_error=had_error)
 
     def goes_on(self, state: Any) -> bool:
         instance, node = self.instance, self.node
@@ -238,7 +238,7 @@ class Cx:
         if error is None:
             self.emit(value)
         else:
-            fail_node(self.instance, self.node, error)
+            fail_node(self.instance, self.node, self.instance.world.blame(error, self.instance))
 
     def hold(self, full: bool) -> None:
         self.instance.world.calls.hold(self.instance, self.node, full=full)

@@ -54,7 +54,7 @@ class Waiting(Instance):
                     passes = False
                     break
         except BaseException as raised:
-            error = self.world.blame(raised)
+            error = self.world.blame(raised, self)
             passes, failed = False, None if self.world.absorb(self, self.plan.root, error) else error
         if passes:
             self.sink.inner_deliver(self, (value,))

@@ -58,7 +58,7 @@ def to_stage(down: PlanNode, port: int) -> Deliver:
         try:
             on_next(cx, port, values[0])
         except BaseException as raised:
-            fail_node(instance, down, instance.world.blame(raised))
+            fail_node(instance, down, instance.world.blame(raised, instance))
 
     return to_whole_stage(down, port) if hasattr(type(down.op), "on_batch") else deliver
 
@@ -74,7 +74,7 @@ def in_turn(cx: Cx, port: int, on_next: Callable[..., None], values: Sequence[An
                     return
             return
         except BaseException as raised:
-            fail_node(instance, cx.node, instance.world.blame(raised))
+            fail_node(instance, cx.node, instance.world.blame(raised, instance))
             if not (instance.world.leaves_out and is_skipping(instance)):
                 return
 
@@ -98,7 +98,7 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
         try:
             instance.ops[index].on_batch(context(instance, down), port, values)
         except BaseException as raised:
-            fail_node(instance, down, instance.world.blame(raised))
+            fail_node(instance, down, instance.world.blame(raised, instance))
 
     if not down.op.yields_inner or reader is None or not reader.passes or reader.op.keeps_inner:
         return deliver
@@ -120,7 +120,7 @@ def to_whole_stage(down: PlanNode, port: int) -> Deliver:
         try:
             instance.ops[index].on_batch(context(instance, down), port, values)
         except BaseException as raised:
-            error = instance.world.blame(raised)
+            error = instance.world.blame(raised, instance)
         gathered, instance.gathered = instance.gathered, None
         if gathered and instance.active & reader.bit:
             reader.deliver(instance, gathered)
@@ -153,7 +153,7 @@ def end_stage(down: PlanNode, port: int) -> Finish:
             else:
                 op.on_error(cx, port, error)
         except BaseException as raised:
-            blamed = instance.world.blame(raised)
+            blamed = instance.world.blame(raised, instance)
             fail_node(instance, down, blamed, had_value=False, had_error=error is not None)
 
     return finish

@@ -112,7 +112,7 @@ class PlainWorld:
     trampoline = PlainTrampoline()
     replaying = moving = leaves_out = False
 
-    def blame(self, raised: BaseException) -> Exception:
+    def blame(self, raised: BaseException, by: Instance) -> Exception:
         """As with RxPY, what is no `Exception` leaves the pipe."""
         if isinstance(raised, Exception):
             return raised

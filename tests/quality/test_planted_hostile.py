@@ -159,7 +159,7 @@ def the_text_of_an_error_in_a_value_in_the_digest(patch: pytest.MonkeyPatch) -> 
 
 @planted("exits")
 def an_exit_that_goes_through(patch: pytest.MonkeyPatch) -> None:
-    def through(self: Delivery, raised: BaseException) -> Exception:
+    def through(self: Delivery, raised: BaseException, by: Any) -> Exception:
         if isinstance(raised, Exception):
             return raised
         raise raised
