@@ -84,12 +84,12 @@ def an_end_that_is_taken_for_a_fault_of_its_own(patch: pytest.MonkeyPatch) -> No
 
 @planted("followers")
 def a_fault_of_its_own_that_is_taken_for_an_end(patch: pytest.MonkeyPatch) -> None:
-    origin = hosting.engine.failure._origin
+    origins = hosting.engine.failure._origins
 
-    def mistaken(engine: Any, standing: Any, error: Exception) -> str:
-        return origin(engine, standing, error) or next(iter(sorted(standing.plan.sources)), "")
+    def mistaken(engine: Any, standing: Any, error: Exception) -> list[str]:
+        return origins(engine, standing, error) or sorted(standing.plan.sources)
 
-    patch.setattr(hosting.engine.failure, "_origin", mistaken)
+    patch.setattr(hosting.engine.failure, "_origins", mistaken)
 
 
 @planted("disks")
