@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Origin = tuple[str, str, int]
 """Source, partition and the position of the first event."""
+RAISED_MAX = 8
+"""So many errors of a query are kept in a turn, the last: others may be raised on the way of one that ends it, and each
+holds the frames that it has come through."""
 Cascade = tuple[str, int, Sequence[Any], bool, Exception | None]
 """What a query emitted: its name, the id of the first value, the values, whether it ended, and its error."""
 
@@ -40,7 +43,7 @@ class Delivery:
     live: dict[str, set[str]]
     interleaving: set[Instance]
     event: tuple[str, str, int, Any] | None
-    raised: dict[Any, int]
+    raised: dict[Any, deque[Exception]]
     ordering: Ordering
 
     if TYPE_CHECKING:
@@ -52,8 +55,12 @@ class Delivery:
     def blame(self, raised: BaseException, by: Instance) -> Exception:
         """Return *raised* as the error of the query of *by*, whose function has raised it. *Raises* an interrupt."""
         error = blamed(raised)
-        self.raised[top_of(by).key] = id(error)
+        self.note_raised(top_of(by).key, error)
         return error
+
+    def note_raised(self, query: Any, error: Exception) -> None:
+        """Note until the end of the turn that it is *query* itself that has raised *error*."""
+        self.raised.setdefault(query, deque(maxlen=RAISED_MAX)).append(error)
 
     def hand_over(self, turn: Events) -> None:
         """Hand the events of *turn* to everyone who reads their source."""
@@ -145,7 +152,7 @@ class Delivery:
             if mine:
                 leaf.deliver(instance, mine)
             if error is not None:
-                self.raised[top_of(instance).key] = id(error)
+                self.note_raised(top_of(instance).key, error)
             if error is not None and not self.absorb(instance, leaf, error):
                 instance.end_leaf(leaf, error)
             if self.immediate:

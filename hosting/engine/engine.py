@@ -90,8 +90,8 @@ class QueryEngine(Delivery, TimeMoves):
         self.readers = Readers(self.standing, self.live, self.suspended)
         self.awaited: set[str] = set()  # sources whose first partition may still appear: they have not ended
         self.failures: dict[str, Exception] = {}
-        self.raised: dict[Any, int] = {}
-        """By query, what its functions have raised last in this turn: the `id` alone, as errors hold frames."""
+        self.raised: dict[Any, deque[Exception]] = {}
+        """By query, what its functions have raised last in this turn."""
         self.ending = ""
         """What has ended and is subscribed to at the moment."""
         self.timestamps: dict[str, Callable[[Any], float]] = {}

@@ -86,8 +86,6 @@ def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Fai
     found = _place(engine, standing, error)
     source, partition, position, last = ("", "", -1, -1) if isinstance(found, str) else found
     origin, *others = _origins(engine, standing, error) or [""]
-    if engine.raised.get(standing.name) == id(error):
-        del engine.raised[standing.name]
     if origin and _runs_again(engine, origin):
         engine.begun[query_of(origin)] = None
     at = FailedAt(source, partition, position, last, engine.clock, found if isinstance(found, str) else "")
@@ -98,7 +96,7 @@ def _origins(engine: QueryEngine, standing: Standing, error: Exception) -> list[
     """Return whose end *standing* hands on with *error*, of several that cannot be told apart all of them.
 
     None if the error is its own. What is raised again while that end is at work (``catch`` with a handler that raises
-    what it is given) is handed on; any other error that one of its functions has raised last in this turn is its own.
+    what it is given) is handed on; any other error that one of its functions has raised in this turn is its own.
     What is handed on later is known by what it says: behind a start what was one object may be two.
     """
     ending = _ending(engine, standing)
@@ -107,7 +105,8 @@ def _origins(engine: QueryEngine, standing: Standing, error: Exception) -> list[
     if is_a(error, CheckpointRefused) and error.fields.get("where") == standing.name:
         refused = error.fields.get("what")  # it took no part in a replay, with one that it reads
         return [refused] if refused in standing.plan.sources else []
-    if engine.raised.get(standing.name) == id(error) or isinstance(engine.turn, Fail):
+    is_kept_out = isinstance(engine.turn, Fail) and engine.turn.name == standing.name
+    if is_kept_out or any(each is error for each in engine.raised.get(standing.name, ())):
         return []
     why, ends = _said(error), {each: _end(engine, each, error) for each in sorted(standing.plan.sources)}
     return [each for each, end in ends.items() if end is not None and (end is error or _said(end) == why)]

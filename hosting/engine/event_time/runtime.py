@@ -187,7 +187,8 @@ class EventClock(CatchingUp, Clock):
         """An event has no time, or no key, that could be read."""
         if source in self.ended or self.joined_in == self.engine.watermarks.runs:
             return
-        self.engine.event, self.engine.raised[self.standing.name] = (source, partition, position, value), id(error)
+        self.engine.event = (source, partition, position, value)
+        self.engine.note_raised(self.standing.name, error)
         if not self.begun:
             self.begin(self.clock if self.clock > -INFINITE else 0.0)
         for instance, leaf in list(self.readers_of(source)):
