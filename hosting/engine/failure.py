@@ -95,9 +95,9 @@ def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Fai
 def _origins(engine: QueryEngine, standing: Standing, error: Exception) -> list[str]:
     """Return whose end *standing* hands on with *error*, of several that cannot be told apart all of them.
 
-    There are none if the error is its own. What is raised again while that end is at work (``catch`` with a handler that raises
-    what it is given) is handed on; any other error that one of its functions has raised in this turn is its own.
-    What is handed on later is known by what it says: behind a start what was one object may be two.
+    There are none if the error is its own. What is raised again while that end is at work (``catch`` with a handler
+    that raises what it is given) is handed on; any other error that one of its functions has raised in this turn is its
+    own. What is handed on later is known by what it says: behind a start what was one object may be two.
     """
     ending = _ending(engine, standing)
     if any(end is error for end in (_end(engine, ending, error), _told(standing).get(ending))):
