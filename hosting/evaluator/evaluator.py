@@ -135,7 +135,7 @@ class QueryEvaluator(Looking):
         self._assemble_rest(Cadence(checkpoint_interval_s, checkpoint_events, full_every), checkpoint)
         self.lifecycle.workers += [self.journal_worker, self.checkpointer.worker]
         most = ROUND_TURNS_MAX if self.journal_worker.threaded else 1
-        self.round_turns, self.round_events = most, max(256, 2 * batch_events_max)
+        self.round_turns, self.round_events = most, max(256, 4 * batch_events_max)
         self.passes_over: group_commit.PassesOver = ""  # which turns behind the checkpoint, for a repair
 
     def _assemble_turns(self, buffer_events_max: int) -> None:
