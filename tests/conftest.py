@@ -29,8 +29,6 @@ from postgres_server import PostgresServer, find
 from hosting.reports import observing
 
 SPARK = Path(__file__).parent / "spark"
-LEAVING = {"partitioned", "kafka", "kill", "test_docs.py"}
-"""Looked at in the fast lane only: in long tests of these calls fail that have opened something, and processes die."""
 SHRINKING_S = 20
 NIGHT_S = 1800
 FOLDERS = itertools.count()
@@ -116,13 +114,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No test leaves the collector off; and none a thread, an open file or a child process, but for the long ones of
-    `LEAVING`."""
+    """No test leaves the collector off, a thread, an open file or a child process."""
     before = leftovers.now()
     yield
     left = (leftovers.drop if request.node.get_closest_marker("leaves") else leftovers.left)(before)
-    is_long = not Lane.fast_alone and not LEAVING.isdisjoint(request.node.path.parts)
-    if left and (leftovers.COLLECTOR in left or not is_long):
+    if left:
         pytest.fail(f"the test has left behind: {'; '.join(left)}", pytrace=False)
 
 
