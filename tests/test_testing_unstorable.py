@@ -57,3 +57,10 @@ def test_a_build_that_raises_is_no_query(build: Any) -> None:
     """Not one that is equal wherever it runs, as it never does."""
     with pytest.raises((TypeError, ZeroDivisionError)):
         check_query(build, examples=3)
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_what_is_emitted_and_cannot_be_stored_is_found(held: str) -> None:
+    """Although plain `reactivex` emits it, and no state keeps it: hosted, the query ends at its next checkpoint."""
+    with pytest.raises(QueryRefused, match=f"what it emitted under id 0 cannot be stored.*{HELD[held][1]}"):
+        check_query(lambda ops, rx, s: s.pipe(ops.map(lambda _: HELD[held][0]())), examples=30)

@@ -9,13 +9,14 @@ nobody marked as touched and rows that should be gone.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import reliable_rx as rx
 from reliable_rx import operators as ops
-from reliable_rx.errors import NondeterminismDetected, text_of, type_of
+from reliable_rx.errors import NondeterminismDetected, QueryRefused, text_of, type_of
 from reliable_rx.testing import hostile, hostile_odd
 from reliable_rx.testing.hosted import HostedRun
 from reliable_rx.testing.marbles import COMPLETED, ERROR, NEXT, RAISED, Timed
@@ -60,6 +61,7 @@ class StoredRun(HostedRun):
 
     def take(self, turn: Turn) -> None:
         super().take(turn)
+        check_stored(self.outputs)
         self.durable.turns.append((turn, list(self.outputs)))
         for action in self.script[self.taken % len(self.script)] if self.script else ():
             DO[action](self)
@@ -158,6 +160,17 @@ def check_repeated(turn: Turn, first_time: Sequence[Output], again: Sequence[Out
         )
 
 
+def check_stored(outputs: Sequence[Output]) -> None:
+    """*Raises* `QueryRefused` if something that was emitted does not go into a store and back."""
+    from hosting.edges.segments import stored
+
+    spoilt: dict[str, QueryRefused] = {}
+    for each in outputs:
+        deque(stored(each, spoilt), maxlen=0)
+    for refused in spoilt.values():
+        raise refused
+
+
 def plain_output(out: Output) -> tuple[Any, ...]:
     from checkpoint.format.codec import digest
 
@@ -199,8 +212,8 @@ def check_query(
 
     >>> check_query(lambda ops, rx, s: s.pipe(ops.scan(lambda a, x: a + x), ops.debounce(1.5)), examples=10)
 
-    *Raises* `AssertionError` with the smallest example found, `QueryRefused` for a query that cannot be stored, and
-    what *build* raises with our operators: two that raise alike would be equal.
+    *Raises* `AssertionError` with the smallest example found, `QueryRefused` for a query that cannot be stored, also
+    for what it keeps or emits, and what *build* raises with our operators: two that raise alike would be equal.
     """
     need_hypothesis()
     from hypothesis import HealthCheck, given, settings
