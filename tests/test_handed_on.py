@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import threading
 import weakref
@@ -35,8 +36,12 @@ def raise_it(error: Exception, *_: Any) -> Any:
     raise error
 
 
+def raise_anew(error: Exception, *_: Any) -> Any:
+    raise copy.copy(error)
+
+
 def raise_another(error: Exception, *_: Any) -> Any:
-    raise ValueError(str(error))
+    raise ValueError(f"it said {error}")
 
 
 def raise_constant(error: Exception, *_: Any) -> Any:
@@ -50,6 +55,7 @@ HANDED_ON: dict[str, Any] = {
     "thrown again": base.catch(lambda error, _: rx.throw(error)),
     "raised again": base.catch(raise_it),
     "raised by a look": base.do_action(on_error=raise_it),
+    "another that says the same": base.catch(raise_anew),
     "behind raised again": rx.source("raised again").map(abs),
     "beside": base.map(lambda value: -value),
     "of two": rx.merge(base, rx.source("n")),
@@ -60,7 +66,8 @@ HANDED_ON: dict[str, Any] = {
 }
 """Readers of a query that fails, by how they hand its error on."""
 OWN: dict[str, Any] = {
-    "another of the same text": base.catch(raise_another),
+    "another": base.catch(raise_another),
+    "a constant at its end": base.catch(raise_constant),
     "its own, later": rx.merge(base.catch(rx.empty()), rx.source("n")).map(
         lambda n: raise_another("3") if n == 3 else n
     ),
@@ -73,8 +80,8 @@ OWN: dict[str, Any] = {
     ),
 }
 """Readers with a fault of their own."""
-SAYS_THE_SAME = "a constant that nobody raises"
-"""Counts as handed on where the query has failed with it, too: who says what cannot be told behind a start."""
+SAYS_THE_SAME = {"a constant that nobody raises", "a constant at its end"}
+"""Count as handed on where the query has failed with it, too: who says what cannot be told behind a start."""
 FAULTS: dict[str, Any] = {
     "an error": rx.source("n").map(picky),
     "a constant": rx.source("n").map(constant),
@@ -159,7 +166,7 @@ def test_whoever_has_handed_an_error_on_runs_again_with_its_query(
 
     A start or a kill before it is mended or behind makes no difference, nor does it if readers came when it had failed.
     """
-    host, own = Host(FAULTS[fault]), OWN.keys() - ({SAYS_THE_SAME} if "constant" in fault else set())
+    host, own = Host(FAULTS[fault]), OWN.keys() - (SAYS_THE_SAME if "constant" in fault else set())
     evaluator = host.opened(["base"] if late else None)
     host.take(evaluator, 2)
     for name in host.made if late else ():

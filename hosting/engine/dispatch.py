@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hosting.engine.blame import blamed
+from hosting.engine.errors_at_work import ErrorsAtWork
 from hosting.engine.failing import strike
 from hosting.engine.routes import Entry, Route, Routes, top_of
 from hosting.engine.turns import Events
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 Origin = tuple[str, str, int]
 """Source, partition and the position of the first event."""
-RAISED_MAX = 8
-"""So many errors of a query are kept in a turn, the last: others may be raised on the way of one that ends it, and each
-holds the frames that it has come through."""
 Cascade = tuple[str, int, Sequence[Any], bool, Exception | None]
 """What a query emitted: its name, the id of the first value, the values, whether it ended, and its error."""
 
@@ -43,7 +41,7 @@ class Delivery:
     live: dict[str, set[str]]
     interleaving: set[Instance]
     event: tuple[str, str, int, Any] | None
-    raised: dict[Any, deque[Exception]]
+    errors: ErrorsAtWork
     ordering: Ordering
 
     if TYPE_CHECKING:
@@ -55,12 +53,13 @@ class Delivery:
     def blame(self, raised: BaseException, by: Instance) -> Exception:
         """Return *raised* as the error of the query of *by*, whose function has raised it. *Raises* an interrupt."""
         error = blamed(raised)
-        self.note_raised(top_of(by).key, error)
+        self.errors.note_raised(top_of(by).key, error)
         return error
 
-    def note_raised(self, query: Any, error: Exception) -> None:
-        """Note until the end of the turn that it is *query* itself that has raised *error*."""
-        self.raised.setdefault(query, deque(maxlen=RAISED_MAX)).append(error)
+    def tell_end(self, instance: Instance, leaf: PlanNode, source: str, error: Exception | None) -> None:
+        """Tell who reads *source* that it has ended."""
+        self.errors.note_told(top_of(instance).key, source, error)
+        instance.end_leaf(leaf, error)
 
     def hand_over(self, turn: Events) -> None:
         """Hand the events of *turn* to everyone who reads their source."""
@@ -93,6 +92,7 @@ class Delivery:
         for offset, value in enumerate(values):
             self.spread((value,), (source, partition, first + offset))
             self.settle()
+            self.errors.clear()
 
     def deliver_run(self, route: Route, turn: Events) -> None:
         """Hand over events one by one, each with all that follows from it."""
@@ -108,8 +108,9 @@ class Delivery:
                 if instance.active & leaf.bit:
                     deliver = leaf.deliver
                     deliver(instance, (value,))
-            if self.immediate or self.cascade:
+            if self.immediate or self.cascade or self.errors:
                 self.settle()
+                self.errors.clear()
 
     def deliver(self, route: Route, values: Sequence[Any], origin: Origin) -> None:
         """Hand *values* to everyone who reads *route*."""
@@ -152,7 +153,7 @@ class Delivery:
             if mine:
                 leaf.deliver(instance, mine)
             if error is not None:
-                self.note_raised(top_of(instance).key, error)
+                self.errors.note_raised(top_of(instance).key, error)
             if error is not None and not self.absorb(instance, leaf, error):
                 instance.end_leaf(leaf, error)
             if self.immediate:
@@ -175,5 +176,6 @@ class Delivery:
                 deliver(instance, (value,))
             if self.immediate:
                 self.settle_immediate()
+            self.errors.clear()
             if route.fans is None:
                 readers = route.readers_of(top)

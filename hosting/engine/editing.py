@@ -224,7 +224,7 @@ def end_leaves(engine: QueryEngine, standing: Standing, sources: Iterable[str]) 
         end, route = engine.end_of(source), engine.routes.get(source)
         if end is not None and route is not None:
             for instance, leaf in [each for each in route.readers() if top_of(each[0]) is standing]:
-                instance.end_leaf(leaf, end[0])
+                engine.tell_end(instance, leaf, source, end[0])
 
 
 def through_bytes(engine: QueryEngine, before: Standing, loader: Editor) -> tuple[Any, tuple[Unreadable, ...]]:

@@ -18,6 +18,7 @@ from hosting.engine.cycles import Readers
 from hosting.engine.dispatch import Cascade, Delivery
 from hosting.engine.disposed_ids import Retired
 from hosting.engine.editing import begun_afresh, begun_behind_its_end, edit, is_alike
+from hosting.engine.errors_at_work import ErrorsAtWork
 from hosting.engine.event_time.runtime import EventClock
 from hosting.engine.event_time.validation import check_clock, joined_by, leave_unread, sources_of
 from hosting.engine.event_time.watermarks import Watermarks
@@ -90,10 +91,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.readers = Readers(self.standing, self.live, self.suspended)
         self.awaited: set[str] = set()  # sources whose first partition may still appear: they have not ended
         self.failures: dict[str, Exception] = {}
-        self.raised: dict[Any, deque[Exception]] = {}
-        """By query, what its functions have raised last in this turn."""
-        self.ending = ""
-        """What has ended and is subscribed to at the moment."""
+        self.errors = ErrorsAtWork()
         self.timestamps: dict[str, Callable[[Any], float]] = {}
         self.watermarks = Watermarks(self)
         self.trampoline = Trampoline()
@@ -189,8 +187,7 @@ class QueryEngine(Delivery, TimeMoves):
         if self.routes.left:
             self.routes.sweep()
         self.event = self.turn = None
-        if self.raised:
-            self.raised.clear()
+        self.errors.clear()
         return list(self.outputs.values())
 
     # -- turns
@@ -211,6 +208,7 @@ class QueryEngine(Delivery, TimeMoves):
                 self.spread((value,), (source, partition, first + offset))
                 if self.immediate or self.cascade or self.over:
                     self._follow_up()
+                self.errors.clear()
         if turn.ended:
             self.settle()
             self.end_partition(turn)
@@ -239,7 +237,7 @@ class QueryEngine(Delivery, TimeMoves):
         route = self.routes.get(source)
         self.event = end_of(source)
         for instance, leaf in [] if route is None else list(route.readers()):
-            instance.end_leaf(leaf, error)
+            self.tell_end(instance, leaf, source, error)
         for mark in self.watermarks.by_source.get(source, ()):
             mark.end_source(source, error)
         self.move_clocks(source)
@@ -416,6 +414,11 @@ class QueryEngine(Delivery, TimeMoves):
                 timer[2] = None
                 instance.fire(timer[3], timer[4])
 
+    def settle_of(self, query: str) -> None:
+        """Do what is put off; what errors *query* has by then are not of what comes next."""
+        self.settle_immediate()
+        self.errors.pop(query, None)
+
     # -- the world of the instances
 
     def forget(self, unit: Any) -> None:
@@ -436,11 +439,7 @@ class QueryEngine(Delivery, TimeMoves):
         self.resume(instance, leaf, order)
         end = self.end_of(op.source) if refusal is None else (refusal,)
         if end is not None:
-            self.ending, before = op.source, self.ending
-            try:
-                instance.end_leaf(leaf, end[0])
-            finally:
-                self.ending = before
+            self.tell_end(instance, leaf, op.source, end[0])
 
     def end_of(self, source: str) -> tuple[Exception | None] | None:
         """Return the error, if any, with which a source or stream has ended; None if it goes on."""

@@ -10,13 +10,13 @@ only a failure needs; taking the list again one by one, since states have moved 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpoint.format.stored_errors import trace_of
-from hosting.engine.turns import Answer, Create, Dispose, Fail, Tick, is_end
+from hosting.engine.turns import Answer, Create, Dispose, Fail, Tick
 from reliable_rx.class_of import ids_of, is_a
 from reliable_rx.errors import CheckpointRefused, QueryDisposed, described, type_of
 from reliable_rx.names import query_of
@@ -95,26 +95,28 @@ def failure_of(engine: QueryEngine, standing: Standing, error: Exception) -> Fai
 def _origins(engine: QueryEngine, standing: Standing, error: Exception) -> list[str]:
     """Return whose end *standing* hands on with *error*, of several that cannot be told apart all of them.
 
-    There are none if the error is its own. What is raised again while that end is at work (``catch`` with a handler
-    that raises what it is given) is handed on; any other error that one of its functions has raised in this turn is its
-    own. What is handed on later is known by what it says: behind a start what was one object may be two.
+    There are none if the error is its own. What says the same as an end that *standing* is told of at this moment is
+    handed on, whoever has raised it (``catch`` with a handler that raises what it is given); any other error that one
+    of its functions has raised at this moment is its own. What is handed on later is known by what it says, too: behind
+    a start what was one object may be two.
     """
-    ending = _ending(engine, standing)
-    if any(end is error for end in (_end(engine, ending, error), _told(standing).get(ending))):
-        return [ending]
+    why = _said(error)
+    told = engine.errors.told_of(standing.name)
+    if now := [each for each, end in told.items() if end is error or _said(end) == why]:
+        return now
     if is_a(error, CheckpointRefused) and error.fields.get("where") == standing.name:
         refused = error.fields.get("what")  # it took no part in a replay, with one that it reads
         return [refused] if refused in standing.plan.sources else []
     is_kept_out = isinstance(engine.turn, Fail) and engine.turn.name == standing.name
-    if is_kept_out or any(each is error for each in engine.raised.get(standing.name, ())):
+    if is_kept_out or engine.errors.has_raised(standing.name, error):
         return []
-    why, ends = _said(error), {each: _end(engine, each, error) for each in sorted(standing.plan.sources)}
+    ends = {each: _end(engine, each, error) for each in sorted(standing.plan.sources)}
     return [each for each, end in ends.items() if end is not None and (end is error or _said(end) == why)]
 
 
 def _end(engine: QueryEngine, name: str, error: Exception) -> Exception | None:
     """Return the error with which *name* ends; of one that was disposed of, *error* if it says that."""
-    end = engine.end_of(name) if name else None
+    end = engine.end_of(name)
     if end is not None and end[0] is not None:
         return end[0]
     is_gone = name not in engine.standing and is_a(error, QueryDisposed) and error.query == name
@@ -127,22 +129,10 @@ def _said(error: Exception) -> str:
     return type_of(error) if " at 0x" in text else text
 
 
-def _ending(engine: QueryEngine, standing: Standing) -> str:
-    """Return whose end is at work; nothing if it is something else."""
-    if engine.ending or (engine if standing.clock is None else standing.clock).in_timers:
-        return engine.ending
-    return engine.event[0] if engine.event is not None and is_end(engine.event) else ""
-
-
 def _runs_again(engine: QueryEngine, origin: str) -> bool:
     """Whether there is something under the name of *origin* again, whose end a clock has told late."""
     there = engine.standing.get(query_of(origin))
     return origin in engine.live if there is None else there.error is None
-
-
-def _told(standing: Standing) -> Mapping[str, Exception | None]:
-    """Return the ends that the clock of *standing* has told it of, which may be long after they came."""
-    return {} if standing.clock is None else standing.clock.over
 
 
 def stored_mishaps(standing: Standing) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hosting.engine.dispatch import Cascade
 from hosting.engine.endless import Rest
+from hosting.engine.errors_at_work import ErrorsAtWork
 from hosting.engine.routes import top_of
 from hosting.engine.side_outputs import complete
 from hosting.engine.timers import Clock
@@ -66,6 +67,7 @@ class TimeMoves(Clock):
     if TYPE_CHECKING:
         cascade: deque[Cascade]
         event: tuple[str, str, int, object] | None
+        errors: ErrorsAtWork
         over: list[str]
         readers: Readers
         watermarks: Watermarks
@@ -200,10 +202,11 @@ class TimeMoves(Clock):
                     return False
                 else:
                     self.clock, begun, enough = timer[0], timer[0], mark + REARMED_MAX
-            actions += timer[1] > mark  # set since the clock has come here
+            actions += timer[1] > mark  # set since the clock has come here, and part of what set it
             if actions:
                 self.fire_bounded(timer, actions)
             else:
+                self.errors.clear()
                 instance, timer[2] = timer[2], None
                 instance.fire(timer[3], timer[4])
             if self.cascade or self.over:

@@ -32,8 +32,8 @@ WAIT_S = 90.0
 AGAIN_MAX = 2 * (CHECKPOINT_EVENTS + BATCH)
 """How much one loss repeats at most: up to a checkpoint that is under way, what comes meanwhile, and a batch each."""
 KILLED = -signal.SIGKILL
-SHARED = ("group/*.sqlite*", "group/offsets/*.sqlite*", "out/*.db*", "out/*.epoch")
-"""The files that several nodes write, if only one after the other."""
+SHARED = ("group/*.sqlite*", "group/offsets/*.sqlite*", "group/partitions/**/*.sqlite*", "out/*.db*", "out/*.epoch")
+"""The files that several nodes write or read, if only one after the other."""
 Record = tuple[int, Any]
 """An epoch, and what was written under it."""
 

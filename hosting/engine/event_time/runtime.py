@@ -176,8 +176,7 @@ class EventClock(CatchingUp, Clock):
         self.engine.tell(self.standing.name)
         stamp, (source, partition), position, value = entry
         if self.spec.late == "side":
-            letter = LateEvent(source, partition, position, value, stamp, floor)
-            post(self.engine, f"{self.standing.name}.late", letter)
+            post(self.engine, f"{self.standing.name}.late", LateEvent(source, partition, position, value, stamp, floor))
         elif self.spec.late == "keep":
             if not self.begun:
                 self.begin(floor)
@@ -188,13 +187,13 @@ class EventClock(CatchingUp, Clock):
         if source in self.ended or self.joined_in == self.engine.watermarks.runs:
             return
         self.engine.event = (source, partition, position, value)
-        self.engine.note_raised(self.standing.name, error)
+        self.engine.errors.note_raised(self.standing.name, error)
         if not self.begun:
             self.begin(self.clock if self.clock > -INFINITE else 0.0)
         for instance, leaf in list(self.readers_of(source)):
             if not self.engine.absorb(instance, leaf, error):
                 instance.end_leaf(leaf, error)
-        self.engine.settle_immediate()
+        self.engine.settle_of(self.standing.name)
 
     def end_source(self, source: str, high: float, error: Exception | None) -> None:
         """*source* ends after its events, the last of which is stamped *high*, and after those that wait here."""
@@ -267,8 +266,7 @@ class EventClock(CatchingUp, Clock):
             for instance, leaf in self.readers_of(source):
                 if instance.active & leaf.bit:
                     leaf.deliver(instance, values)
-            if self.engine.immediate:
-                self.engine.settle_immediate()
+            self.engine.settle_immediate()
         self.playing = "", ()
 
     def deliver(self, source: str, partition: str, position: int, value: Any) -> None:
@@ -277,15 +275,15 @@ class EventClock(CatchingUp, Clock):
         for instance, leaf in self.readers.get(source) or self.readers_of(source):
             if instance.active & leaf.bit and (source in self.readers or not came_after(instance, leaf, before)):
                 leaf.deliver(instance, (value,))
-        if engine.immediate:
-            engine.settle_immediate()
+        if engine.immediate or engine.errors:
+            engine.settle_of(self.standing.name)
 
     def finish_source(self, source: str, error: Exception | None) -> None:
         self.engine.touch(self.standing)
         self.over[source], self.engine.event = error, end_of(source)
         for instance, leaf in list(self.readers_of(source)):
-            instance.end_leaf(leaf, error)
-        self.engine.settle_immediate()
+            self.engine.tell_end(instance, leaf, source, error)
+        self.engine.settle_of(self.standing.name)
 
     def drain(self) -> None:
         """Nothing will come any more: let all that is on its way arrive. Put off until calls are answered."""
@@ -316,7 +314,9 @@ class EventClock(CatchingUp, Clock):
                     engine.leap, self.clock = (timer[0], time), time
                 else:
                     self.clock, begun, enough = timer[0], timer[0], mark + REARMED_MAX
-            actions += timer[1] > mark  # set since the clock has come here
+            actions += timer[1] > mark  # set since the clock has come here, and part of what set it
+            if not actions:
+                engine.errors.pop(self.standing.name, None)
             engine.fire_bounded(timer, actions)
         self.in_timers = False
 
@@ -365,7 +365,7 @@ class EventClock(CatchingUp, Clock):
             self.join(self.spec, self.watermark.sources)
             self.watermark.listen(source)
         if source in self.over:
-            instance.end_leaf(leaf, self.over[source])
+            self.engine.tell_end(instance, leaf, source, self.over[source])
 
     def resume(self, instance: Instance, leaf: PlanNode, order: int) -> None:
         source: str = leaf.op.source  # type: ignore[attr-defined]
