@@ -61,20 +61,27 @@ def cut(error: BaseException) -> list[BaseException]:
 
 
 def _cut(error: BaseException, handled: BaseException) -> list[BaseException]:
-    found, waiting, seen = list[BaseException](), [error], {id(error), id(handled)}
+    found = list[BaseException]()
+    for at in linked(error, but=handled):
+        if at.__context__ is handled:
+            at.__context__ = None
+            found.append(at)
+    return found
+
+
+def linked(error: BaseException, *, but: BaseException | None = None) -> Iterator[BaseException]:
+    """Yield *error*, its members, what led to these, and so on; not what led there by way of *but*."""
+    waiting, seen = [error], {id(error), id(but)}
     while waiting and len(seen) < LINKS_MAX:
         at = waiting.pop()
         if is_odd(at):  # what led to it is its own affair
             continue
-        if at.__context__ is handled:
-            at.__context__ = None
-            found.append(at)
+        yield at
         members = at.exceptions if is_a(at, BaseExceptionGroup) else ()
         for led in (at.__context__, at.__cause__, *members):
             if led is not None and id(led) not in seen:
                 seen.add(id(led))
                 waiting.append(led)
-    return found
 
 
 @contextmanager

@@ -9,16 +9,18 @@ only a failure needs; taking the list again one by one, since states have moved 
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Sequence
 from itertools import groupby
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from checkpoint.format.stored_errors import trace_of
+from checkpoint.format.stored_errors import trace_of, traceback_of
 from hosting.engine.turns import Answer, Create, Dispose, Fail, Tick
 from reliable_rx.class_of import ids_of, is_a
 from reliable_rx.errors import CheckpointRefused, QueryDisposed, described, type_of
+from reliable_rx.handled import linked
 from reliable_rx.names import query_of
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ TURNS: dict[type, str] = {
 A query ends by a turn of its own (`Fail`) if a checkpoint or a start cannot keep it.
 """
 STEPS = ("on_next", "on_batch", "deliver")
+GOES_ON = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 SHARED = ids_of((int, float, str, bytes, bool, type(None)))
 """Values of these types may be one object without being one event."""
 
@@ -133,6 +136,30 @@ def _runs_again(engine: QueryEngine, origin: str) -> bool:
     """Whether there is something under the name of *origin* again, whose end a clock has told late."""
     there = engine.standing.get(query_of(origin))
     return origin in engine.live if there is None else there.error is None
+
+
+def clear_frames(error: BaseException) -> None:
+    """Empty the frames that *error* has come through, which hold the events of a whole list, and what a query was.
+
+    So are those that have called them. Where it was raised is still known.
+    """
+    for each in linked(error):
+        at = traceback_of(each)
+        while at is not None:
+            _clear_calls(at.tb_frame)
+            at = at.tb_next
+
+
+def _clear_calls(frame: FrameType | None) -> None:
+    """Empty *frame* and those that have called it, up to what is still at work. A generator stays: it may go on."""
+    while frame is not None:
+        if not frame.f_code.co_flags & GOES_ON:
+            try:
+                frame.clear()
+            except RuntimeError:  # it is at work, and so are those above
+                return
+            len(frame.f_locals)  # before Python 3.13 a frame keeps what somebody saw of it, until somebody looks again
+        frame = frame.f_back
 
 
 def stored_mishaps(standing: Standing) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from hosting.edges.ingress import Intake
 from hosting.edges.streams import Streams
 from hosting.engine.engine import QueryEngine
 from hosting.engine.failing import with_text
+from hosting.engine.failure import clear_frames
 from hosting.engine.hosted_query import FAILED, Standing
 from hosting.engine.skipping import place_of
 from hosting.engine.unheard import WHAT
@@ -296,6 +297,8 @@ class Reporter:
         again = way_to_restart(self._store, standing.name)
         message = sentence(engine, standing, again=again, when=when, unchanged=unchanged, untold=untold)
         self.incidents.report("query", standing.name, message, trace=trace)
+        if error is not None:
+            clear_frames(error)  # of an end, which a stream keeps
 
     def told_unchanged(self, name: str) -> None:
         """A query that has failed was declared as it is: it does not run again by that."""
