@@ -242,10 +242,15 @@ def kinds() -> dict[str, Any]:
     }
 
 
+def fails(_: Any) -> None:
+    raise ValueError("whatever came")
+
+
 def queries() -> dict[str, tuple[Any, dict[str, Any]]]:
     """Return each kind as a query, with what it is created with."""
     n: Any = rx.source("n")
     made: dict[str, tuple[Any, dict[str, Any]]] = {name: (n.map(f).count(), {}) for name, f in kinds().items()}
+    made |= {f"{name}, in a query that fails": (n.map(f).map(fails), {}) for name, f in kinds().items()}
     made["a clock"] = n.count(), {"clock": event_time(At(2.0), lateness_s=1.0)}
     made["a clock of a function"] = n.count(), {"clock": event_time(lambda x: x * 2.0, lateness_s=1.0)}
     made["a function on a clock"] = n.map(lambda x: x).count(), {"clock": event_time(At(3.0), lateness_s=1.0)}

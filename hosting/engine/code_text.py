@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from checkpoint.format.code import makers
 from reliable_rx.functions.code_digest import code_digest, digest_of, joined
+from reliable_rx.functions.reach import is_own_code
 from reliable_rx.interrupts import let_through
 from reliable_rx.query.identity import Writing
 from reliable_rx.query.query import Node
@@ -110,7 +111,7 @@ def _functions(node: Node) -> Iterator[FunctionType]:
         if len(seen) >= ROOTS_MAX:
             raise LookupError(ROOTS_MAX)
         seen[id(each)] = each
-        if isinstance(each, FunctionType):
+        if isinstance(each, FunctionType) and is_own_code(each):  # a wrapper goes by the name of what it wraps
             yield each
         within = Writing(inline=True, shallow=True)
         within.reach(each)
