@@ -10,7 +10,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
 from hosting.edges.sinks_ahead import Had, opened_position, positions
-from reliable_rx.errors import LeaseLost
+from reliable_rx.errors import LeaseLost, SourceFailed
 
 LOST = LeaseLost("another one has it", partition="p", epoch=1, newest=2)
 pytestmark = pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_block_that_fails_says_why(closing: BaseException, caplog: pytest.LogC
         evaluator.start()
         raise KeyError("mine")
     assert "this evaluator did not close in order" in caplog.text
-    with pytest.raises(type(closing)), evaluator_of(closing, CallbackSink(print)) as evaluator:
+    with pytest.raises(SourceFailed, match="its close raised"), evaluator_of(closing, CallbackSink(print)) as evaluator:
         evaluator.start()
 
 

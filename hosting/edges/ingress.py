@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -25,6 +26,7 @@ from hosting.edges.late_partitions import EndOf, LatePartitions
 from hosting.edges.new_partitions import Appearing
 from hosting.edges.outage import Outage
 from hosting.edges.partition import Partition
+from hosting.edges.source_calls import called, checked_reader
 from hosting.edges.start_positions import Start, Starts
 from hosting.engine.lineage import Lineage, check_partitions, in_order, lineage_of
 from hosting.engine.turns import Appear, Events, Rejects, Resume
@@ -89,10 +91,12 @@ class Intake(Appearing):
         self.bad_records.policies[name] = getattr(source, "on_bad_record", "fail")
         timestamp = getattr(source, "timestamp", None)
         self.event_time = self.event_time or timestamp is not None
-        lineage = lineage_of(name, source)
+        lineage = called(name, None, "list of partitions", lineage_of, name, source)
         if lineage is not None:
             self.lineages[name] = lineage
-        names = list(source.partitions() if lineage is None else lineage.listed)
+        names = called(
+            name, None, "partitions", lambda: list(source.partitions() if lineage is None else lineage.listed)
+        )
         check_partitions(name, names)
         for each in names:
             self.partitions[name, each] = self._partition(name, each, timestamp)
@@ -127,7 +131,7 @@ class Intake(Appearing):
         for key, position in positions.items():
             before = self.partitions[key]
             if before.reader is not None:
-                before.reader.close()
+                called(*key, "close", before.reader.close)
             self.unknown.pop(key, None)
             self.late.forget(key)
             fresh = self.partitions[key] = self._partition(*key, before.timestamp)
@@ -169,7 +173,7 @@ class Intake(Appearing):
 
     def _open(self, key: tuple[str, str]) -> None:
         partition = self.partitions[key]
-        reader = self.sources[key[0]].open(key[1], partition.position)
+        reader = checked_reader(*key, called(*key, "open", self.sources[key[0]].open, key[1], partition.position))
         self.held.pop(key, None)
         partition.reader = reader
         if isinstance(reader, Waking) and self.wake is not None:
@@ -194,7 +198,7 @@ class Intake(Appearing):
     def _list(self, source: str) -> None:
         timestamp = getattr(self.sources[source], "timestamp", None)
         listed: Any = self.sources[source]
-        fresh = self.lineages[source].update(listed.listing())
+        fresh = self.lineages[source].update(called(source, None, "listing", listed.listing))
         for name in fresh:
             key = (source, name)
             if key in self.partitions:
@@ -382,7 +386,7 @@ class Intake(Appearing):
                 partition.acknowledge(n, self.incidents)
 
     def close(self) -> None:
-        readers = [each.reader for each in self.partitions.values() if each.reader is not None]
+        readers = {key: each.reader for key, each in self.partitions.items() if each.reader is not None}
         for partition in self.partitions.values():
             partition.reader = None
-        close_all(*(reader.close for reader in readers))
+        close_all(*(partial(called, *key, "close", reader.close) for key, reader in readers.items()))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Any
 
+from hosting.edges.source_calls import checked_batch, error_of, stands_still
 from hosting.engine.blame import blamed
 from hosting.engine.turns import Events, Rejects
 from hosting.reports.incidents import Incidents
@@ -28,6 +29,8 @@ from reliable_rx.reliable import Batch, Reader, Rejected
 COMING_POLL_S = 0.001
 COMING_S = 60.0
 TIMES_AT_ONCE = 64
+REPEATS_MAX = 10
+"""So many batches in a row may have nothing new, and reach no further than others before."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,6 +65,9 @@ class Partition:
     heard_at: float = -inf
     """When events were taken of it last, or it was found to have some."""
     reached: int = 0
+    repeats: int = 0
+    """How many batches in a row had nothing but what has been read, up to `repeated_to` or less."""
+    repeated_to: int = -1
     sifts: bool = False
     """Whether an event whose time cannot be read is a record that could not be read, and no failure."""
     sifted: deque[tuple[Batch, list[float]]] = field(default_factory=deque)
@@ -83,19 +89,35 @@ class Partition:
         if self.waiting or self.finished is not None or self.reader is None or self.rejected:
             return True
         self.times = []
-        batch = self._fetched(self.reader, count_max) if self.sifts else self.reader.fetch(count_max)
+        batch = self._fetched(self.reader, count_max) if self.sifts else self._fetch(self.reader, count_max)
         if batch.rejected:
             self.reached = self.position
             self.rejected = tuple(each for each in batch.rejected if each.position >= self.position)
         self.ahead, self.start, self.coming = self._deduplicated(batch), 0, batch.coming
         if batch.ended or batch.error is not None:
             self.finished = batch
+        elif batch.values and not self.ahead:
+            self._look_back(batch)
         return bool(self.ahead) or self.finished is not None or bool(self.rejected)
+
+    def _fetch(self, reader: Reader, count_max: int) -> Batch:
+        try:
+            return checked_batch(self.source, self.name, reader.fetch(count_max), self.position)
+        except BaseException as raised:
+            error = error_of(self.source, self.name, "fetch", raised, self.position)
+        raise error
+
+    def _look_back(self, batch: Batch) -> None:
+        """*Raises* `SourceFailed` if only what has been read comes again and again, and no more of it than before."""
+        self.repeats = 0 if batch.next > self.repeated_to else self.repeats + 1
+        self.repeated_to = batch.next
+        if self.repeats >= REPEATS_MAX:
+            raise stands_still(self.source, self.name, batch, self.position)
 
     def _fetched(self, reader: Reader, count_max: int) -> Batch:
         """Fetch events whose time can be read, with the others among what could not be."""
         if not self.sifted and self.timestamp is not None:
-            self.sifted.extend(sift(reader.fetch(count_max), self.timestamp))
+            self.sifted.extend(sift(self._fetch(reader, count_max), self.timestamp))
         batch, times = self.sifted.popleft()
         self.times = times[max(0, self.position - batch.first) :]
         return batch

@@ -1,0 +1,128 @@
+"""Whatever a method of a source raises or returns, one error names the source, and a mended one goes on behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lanes import crossed
+
+import reliable_rx as rx
+from checkpoint import MemoryStore
+from hosting import ListSource, QueryEvaluator
+from reliable_rx.errors import SourceFailed
+from reliable_rx.reliable import Batch
+from reliable_rx.testing import hostile
+
+COUNT, FAILS_AT = 20, 12
+ERRORS = {each.name: each for each in hostile.ERRORS}
+METHODS = ("partitions", "open", "fetch")
+RETURNED: dict[str, tuple[str, Any, str]] = {
+    "no reader": ("open", None, "a return is missing"),
+    "something else": ("open", 3, "no method fetch"),
+    "a reader that cannot close": ("open", type("R", (), {"fetch": print, "acknowledge": print})(), "no method close"),
+    "no batch": ("fetch", None, "fetch returned NoneType in the place of a Batch"),
+    "a list": ("fetch", [1, 2], "fetch returned list in the place of a Batch"),
+    "no list of partitions": ("partitions", None, "partitions raised TypeError"),
+    "the same again": ("fetch", Batch(FAILS_AT - 5, [1, 2, 3]), "fetch gives ids 7 to 9 again and again, where 12 is"),
+}
+"""By what a method returns: which, what, and what is said of it."""
+
+
+class Own:
+    """A source of an app's own: one of its methods does *what*, `fetch` at id `FAILS_AT`."""
+
+    def __init__(self, method: str = "", what: Any = None) -> None:
+        self.method, self.what = method, what
+
+    def partitions(self) -> Any:
+        return self.what() if self.method == "partitions" else ["p"]
+
+    def open(self, partition: str, at: int, /) -> Any:
+        return self.what() if self.method == "open" else OwnReader(self, at)
+
+
+class OwnReader:
+    """Reads numbers, three at a time."""
+
+    def __init__(self, source: Own, at: int) -> None:
+        self.source, self.at = source, at
+
+    def fetch(self, count_max: int, /) -> Any:
+        if self.at >= FAILS_AT and self.source.method == "fetch":
+            return self.source.what()
+        first, self.at = self.at, min(self.at + min(3, count_max), COUNT)
+        return Batch(first, range(first, self.at), ended=self.at == COUNT)
+
+    def acknowledge(self, n: int, /) -> None: ...
+
+    def close(self) -> None:
+        if self.source.method == "close":
+            self.source.what()
+
+
+def run(store: MemoryStore, source: Any) -> list[int]:
+    """Run it beside a healthy one as far as it goes, and return what came of it."""
+    with QueryEvaluator(store, background=False, batch_events_max=3) as evaluator:
+        evaluator.source("n", ListSource(range(COUNT)))
+        evaluator.source("own", source)
+        evaluator.create("all", rx.source("n"))
+        evaluator.create("of own", rx.source("own"))
+        evaluator.run()
+        assert [value for part in evaluator.stream("all").read(0, 99) for value in part.values] == [*range(COUNT)]
+        return [value for part in evaluator.stream("of own").read(0, 99) for value in part.values]
+
+
+def check(method: str, what: Any, said: str) -> None:
+    """Have a run end by what *method* does, then one with a mended source go on."""
+    store = MemoryStore()
+    with pytest.raises(SourceFailed) as found:
+        run(store, Own(method, what))
+    assert found.value.fields["source"] == "own" and "'own'" in str(found.value) and said in str(found.value)
+    assert run(store.reopen(), Own()) == [*range(COUNT)]
+
+
+@pytest.mark.parametrize("name, method", crossed(ERRORS, [*METHODS, "close"]))
+def test_whatever_a_method_raises_names_its_source(name: str, method: str) -> None:
+    """Also what is no `Exception`, and would end the process without a word."""
+
+    def raises() -> Any:
+        raise ERRORS[name].make()
+
+    check(method, raises, f"its {method} raised ")
+
+
+@pytest.mark.parametrize("returned", RETURNED)
+def test_what_is_returned_in_the_place_of_something_else_is_named(returned: str) -> None:
+    """As is a reader that stands still, since it gives what it has given."""
+    method, what, said = RETURNED[returned]
+    check(method, lambda: what, said)
+
+
+def test_a_reader_may_begin_before_the_id_that_it_is_opened_at() -> None:
+    """What has been read is left out, however many batches that takes."""
+
+    class FromTheStart(Own):
+        def open(self, partition: str, at: int, /) -> Any:
+            return OwnReader(self, 0)
+
+    store = MemoryStore()
+    with pytest.raises(SourceFailed):
+        run(store, Own("fetch", lambda: 1 / 0))
+    assert run(store.reopen(), FromTheStart()) == [*range(COUNT)]
+
+
+def test_a_source_that_waits_is_no_failure() -> None:
+    """As the remedy says: nothing comes for a while, and then it does."""
+
+    class Waiting(Own):
+        looks = 0
+
+        def wait(self) -> Batch:
+            self.looks += 1
+            self.method = "" if self.looks == 50 else "fetch"
+            return Batch(FAILS_AT, [])
+
+    source = Waiting("fetch")
+    source.what = source.wait
+    assert run(MemoryStore(), source) == [*range(COUNT)]
