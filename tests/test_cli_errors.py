@@ -75,11 +75,27 @@ def test_bad_usage_is_2(arguments: Sequence[str], capsys: pytest.CaptureFixture[
     assert "usage: reliable-rx" in capsys.readouterr().err
 
 
-def test_an_app_that_cannot_be_imported_says_where(tmp_path: Path) -> None:
-    """The error, the file and the line; no traceback."""
-    write(tmp_path, "broken.py", "from hosting import App\nnumber = 1 / 0\napp = App()\n")
-    refused = cli("run", "broken.py:app", cwd=tmp_path, code=2)
-    assert "ZeroDivisionError: division by zero" in refused.stderr and "broken.py:2" in refused.stderr
+BROKEN = {
+    "1 / 0": "ZeroDivisionError: division by zero",
+    "sys.exit(0)": "SystemExit: 0",
+    "sys.exit()": "SystemExit",
+    "raise KeyboardInterrupt": "KeyboardInterrupt",
+    "raise GeneratorExit": "GeneratorExit",
+}
+"""What a module does, and what is said of it."""
+
+
+@pytest.mark.parametrize("command", ["run", "node"])
+@pytest.mark.parametrize("does", BROKEN)
+@pytest.mark.parametrize("where", ["module", "function"])
+def test_an_app_that_cannot_be_imported_says_where(does: str, where: str, command: str, tmp_path: Path) -> None:
+    """The error, the file and the line; no traceback, and no end that looks as if all were well."""
+    head = "import sys; from hosting import App"
+    text = f"{head}\n{does}\napp = App()\n" if where == "module" else f"{head}\ndef app():\n    {does}\n"
+    write(tmp_path, "broken.py", text)
+    refused = cli(command, "broken.py:app", "--store", "store", cwd=tmp_path, code=2)
+    place = f"broken.py:{2 if where == 'module' else 3}"
+    assert BROKEN[does] in refused.stderr and place in refused.stderr and "Traceback" not in refused.stderr
 
 
 MODULES = {

@@ -21,7 +21,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from checkpoint.store import Store
 from hosting import CallbackSink, JsonLinesSink, QueryEvaluator, SqliteTableSink
-from hosting.partitioned.guarded import RefusedSink
+from hosting.edges.refused_sink import RefusedSink
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.reliable import Sink
 

@@ -280,6 +280,16 @@ class Refusing(JsonLinesSink):
             self.times -= 1
             raise self.error
 
+    @property
+    def label(self) -> str:
+        self._raise_at("label")
+        return super().target
+
+    @property
+    def target(self) -> str:
+        self._raise_at("target")
+        return super().target
+
     def open(self, stream: str, /) -> int | None:
         self._raise_at("open")
         return super().open(stream)
@@ -305,7 +315,7 @@ RAW = (KeyError("k"), TypeError("t"), RecursionError("deep"), sqlite3.DataError(
 
 
 @pytest.mark.parametrize("error", every(3, RAW), ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("where", ["open", "write", "end", "flush", "close"])
+@pytest.mark.parametrize("where", ["label", "target", "open", "write", "end", "flush", "close"])
 @pytest.mark.parametrize("on_error", ["fail", "skip"])
 def test_whatever_a_sink_raises_is_its_own(tmp_path: Path, where: str, error: Exception, on_error: str) -> None:
     """No error of a sink, at any of its methods, reaches the evaluator; the next start finds all it lacks."""

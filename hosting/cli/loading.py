@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -19,8 +20,10 @@ from hosting.app import App, made
 from hosting.cli.packages import MAIN, name_above, package_of, program_of
 from hosting.cli.scripts import is_script, load_script
 from hosting.cli.wording import BadUsage, extra_of
-from reliable_rx.errors import described
+from reliable_rx.class_of import is_a
+from reliable_rx.errors import ReliableRxError, described
 from reliable_rx.functions.imports import own_frame
+from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Source
 
 EXAMPLE = "give MODULE:APP, such as flights:app, or path/to/flights.py:app"
@@ -35,10 +38,21 @@ def load_app(where: str) -> App:
         apps = [key for key, value in vars(module).items() if isinstance(value, App)]
         hint = f"it has {', '.join(f'{place}:{key}' for key in apps)}" if apps else f"define {name} = App() there"
         raise BadUsage(f"{place} has no {name!r}; {hint}")
-    app = found() if callable(found) and not isinstance(found, App) else found
+    app = found_by(where, found) if callable(found) and not isinstance(found, App) else found
     if not isinstance(app, App):
         raise BadUsage(f"{where} is a {type(app).__name__}, not an App (nor a function that returns one); {EXAMPLE}")
     return app
+
+
+def found_by(where: str, function: Callable[[], object]) -> object:
+    """Return what the function that *where* names returns. *Raises* `BadUsage` for what is no error of ours."""
+    try:
+        return function()
+    except ReliableRxError:
+        raise
+    except BaseException as error:
+        let_through(error)
+        raise BadUsage(f"{where} returns no app: {described(error)} ({own_place(error)}); mend it") from error
 
 
 def load_for_store(where: str) -> App:
@@ -143,15 +157,21 @@ def import_named(name: str, shown: str, path: Path | None = None) -> ModuleType:
         extra = extra_of(error)
         how = "install it" if extra is None else f"run: pip install 'reliable-rx[{extra}]'"
         raise BadUsage(f"{shown} imports {error.name!r}, which is not installed; {how}") from error
-    except Exception as error:
+    except BaseException as error:
+        let_through(error)
         raise cannot(shown, error) from error
 
 
-def cannot(shown: str, error: Exception) -> BadUsage:
+def cannot(shown: str, error: BaseException) -> BadUsage:
+    if is_a(error, SystemExit):
+        return BadUsage(
+            f"{shown} ends the process when it is imported: {described(error)} ({own_place(error)}); do that below "
+            f'if __name__ == "__main__" only'
+        )
     return BadUsage(f"{shown} cannot be imported: {described(error)} ({own_place(error)}); mend it")
 
 
-def own_place(error: Exception) -> str:
+def own_place(error: BaseException) -> str:
     """Return where *error* comes from: the last line on its way that is the user's own."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"

@@ -16,6 +16,8 @@ from types import ModuleType
 from hosting.app import App
 from hosting.cli.packages import MAIN
 from hosting.cli.wording import BadUsage
+from reliable_rx.errors import described
+from reliable_rx.interrupts import let_through
 
 DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 MAKES = frozenset(("namedtuple", "NamedTuple", "Enum", "IntEnum", "StrEnum", "make_dataclass", "NewType", "TypeVar"))
@@ -45,9 +47,10 @@ def load_script(path: Path, package: str = "") -> App:
     sys.modules[MAIN] = module
     try:
         exec(compile(tree, str(path), "exec"), vars(module))
-    except Exception as error:
+    except BaseException as error:
+        let_through(error)
         hint = "mend it" if guarded else 'put what it does behind if __name__ == "__main__"'
-        raise BadUsage(f"{path} cannot be loaded: {type(error).__name__}: {error}; {hint}") from error
+        raise BadUsage(f"{path} cannot be loaded: {described(error)}; {hint}") from error
     apps = [value for value in vars(module).values() if isinstance(value, App)]
     named = vars(module).get("app")
     return named if isinstance(named, App) else apps[0] if len(apps) == 1 else App()

@@ -15,6 +15,7 @@ from checkpoint.store import Store
 from hosting.edges.egress import Stream
 from hosting.edges.holders import StreamHolders
 from hosting.edges.moved_sinks import place_taken, tell_left, tell_taken
+from hosting.edges.refused_sink import answering
 from hosting.edges.sink_positions import (
     UNMADE,
     UNOPENED,
@@ -95,6 +96,7 @@ class Outlets:
         before = next((each.stream for each in self.all if each.sink is sink), None)
         if before is not None:
             raise ValueError(f"this sink is that of stream {before!r} already; make another one for {stream!r}")
+        sink = answering(sink)
         self._check_target(stream, sink)
         holder = self._holder(stream, label_of(sink))
         writer = SinkWriter(

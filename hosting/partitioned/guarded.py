@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hosting.edges.sink_positions import UNMADE, label_of
+from hosting.edges.sink_positions import label_of
 from hosting.partitioned.places import Place
 from reliable_rx.errors import LeaseLost, invariant
 from reliable_rx.reliable import DeadLetter, Sink, Skipping
@@ -66,25 +66,3 @@ class Guarded:
             lease = self._place.lease
             message = f"{lease.partition}: epoch {lease.epoch} is over here, or nobody has answered for too long"
             raise LeaseLost(message, partition=str(lease.partition), epoch=lease.epoch, newest=None)
-
-
-class RefusedSink:
-    """In place of a sink that could not be made or fenced: it says why when it is opened."""
-
-    label = UNMADE
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def open(self, stream: str, /) -> int | None:
-        raise self._error
-
-    def write(self, first: int, values: Sequence[Any], /) -> None: ...
-
-    def end(self, n: int, error: Exception | None, /) -> None: ...
-
-    def skip(self, n: int, until: int, why: str, letter: DeadLetter | None, /) -> None: ...
-
-    def flush(self) -> None: ...
-
-    def close(self) -> None: ...

@@ -19,13 +19,14 @@ from checkpoint.store import Store
 from hosting.app import App, Declared, DeclaredSink, made_source, sink_at
 from hosting.edges.closing import let_go
 from hosting.edges.positions import Point
+from hosting.edges.refused_sink import RefusedSink
 from hosting.edges.sink_writer import checked_policy, tamed
 from hosting.edges.start_positions import Start
 from hosting.engine.cycles import made_of, refuse_cycle
 from hosting.engine.lineage import check_partitions
 from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.serial_executor import Lend
-from hosting.partitioned.guarded import Guarded, RefusedSink
+from hosting.partitioned.guarded import Guarded
 from hosting.partitioned.keys import AND, PARTS, WHOLE, WHOLE_PARTITION, Key, key_of
 from hosting.partitioned.places import Place
 from hosting.partitioned.targets import Targets
