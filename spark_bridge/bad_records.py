@@ -8,17 +8,15 @@ Rejected: a column in every row (it would change each schema), an error (that is
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from hosting.reports.log import LOG
 from reliable_rx.operators.contract.arguments import plural
 
 if TYPE_CHECKING:
     from reliable_rx.reliable import Rejected
     from spark_bridge.feeds import Range
-
-LOG = logging.getLogger("reliable_rx")
 
 
 class BadRecords:

@@ -12,7 +12,6 @@ all that the evaluator does besides.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -22,6 +21,7 @@ from typing import Any
 
 from checkpoint.failures import unavailable
 from hosting.admission.constructor_types import checks_kinds
+from hosting.reports.log import LOG
 from hosting.sources.polling import PATIENCE_S, Pace, Patience
 from reliable_rx.errors import SourceFailed, StoreUnavailable
 from reliable_rx.reliable import Batch, Listing
@@ -33,8 +33,6 @@ from spark_bridge.micro_batch_log.notify import Bell
 from spark_bridge.micro_batch_log.retention import Held, acknowledge, register, release_on, retain
 from spark_bridge.micro_batch_log.view import LogView
 from spark_bridge.values import Timestamps, Values, rows_of
-
-LOG = logging.getLogger("reliable_rx")
 
 
 class MicroBatchSource:

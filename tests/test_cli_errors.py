@@ -85,9 +85,7 @@ BROKEN = {
 """What a module does, and what is said of it."""
 
 
-@pytest.mark.parametrize("command", ["run", "node"])
-@pytest.mark.parametrize("does", BROKEN)
-@pytest.mark.parametrize("where", ["module", "function"])
+@pytest.mark.parametrize("does, where, command", crossed(BROKEN, ["module", "function"], ["run", "node"]))
 def test_an_app_that_cannot_be_imported_says_where(does: str, where: str, command: str, tmp_path: Path) -> None:
     """The error, the file and the line; no traceback, and no end that looks as if all were well."""
     head = "import sys; from hosting import App"

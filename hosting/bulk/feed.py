@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hosting.reports.log import LOG
 from reliable_rx.errors import SourceFailed
 from reliable_rx.reliable import Batch, Reader
 
 IDLE_PAUSE_S = 0.02
-LOG = logging.getLogger("reliable_rx")
 
 
 class Stopped(Exception):

@@ -25,7 +25,8 @@ from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.sidecars import LOOK_S
 from hosting.evaluator.undeclared import told, undeclared
 from hosting.reports.failure_summary import count_of
-from hosting.reports.reporter import ENDS, LOG
+from hosting.reports.log import LOG
+from hosting.reports.reporter import ENDS
 from hosting.reports.status_file import StatusFile
 from hosting.reports.store_commands import command_on
 from reliable_rx.errors import StoreOwned, described

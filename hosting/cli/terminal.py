@@ -25,7 +25,6 @@ from typing import Any, TextIO
 
 from reliable_rx.errors import one_line
 
-LOG = logging.getLogger("reliable_rx")
 PLAINLY = "reliable_rx.plainly"
 OURS = {"–": "-", "…": "...", "·": "-", "→": "->", "█": "#", "✗": "x"}
 Lines = Callable[[Iterable[str]], None]

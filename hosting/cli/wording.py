@@ -11,6 +11,7 @@ from typing import Any
 from unicodedata import category, east_asian_width
 
 from hosting.cli.terminal import LogHandler
+from hosting.reports.log import LOG
 from hosting.sinks.plain import to_plain
 from reliable_rx.errors import one_line
 from reliable_rx.operators.contract.arguments import plural as plural
@@ -52,26 +53,24 @@ def extra_of(error: ModuleNotFoundError) -> str | None:
 
 def log_to_stderr() -> None:
     """Show what the library logs, with time and level, unless the app has said where its log goes."""
-    log = logging.getLogger("reliable_rx")
-    if log.handlers or logging.getLogger().handlers:
+    if LOG.handlers or logging.getLogger().handlers:
         return
     handler = LogHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log.addHandler(handler)
-    if log.level == logging.NOTSET:
-        log.setLevel(logging.INFO)
+    LOG.addHandler(handler)
+    if LOG.level == logging.NOTSET:
+        LOG.setLevel(logging.INFO)
 
 
 @contextmanager
 def log_nothing() -> Iterator[None]:
     """Keep the log silent: the command itself says what it finds."""
-    log = logging.getLogger("reliable_rx")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
+    before = LOG.level
+    LOG.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        log.setLevel(before)
+        LOG.setLevel(before)
 
 
 def size(count: float) -> str:

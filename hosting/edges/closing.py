@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 
 from hosting.engine.blame import blamed
+from hosting.reports.log import LOG
 from hosting.reports.tracebacks import with_trace
-
-LOG = logging.getLogger("reliable_rx")
 
 
 def close_all(*closers: Callable[[], object]) -> None:

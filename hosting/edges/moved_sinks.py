@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from hosting.edges.holders import Patience, StreamHolders
 from hosting.edges.sink_positions import Known, described
+from hosting.reports.log import LOG
 from hosting.reports.store_commands import way_to_release
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def leads_somewhere(label: str) -> bool:
 def tell_taken(writer: SinkWriter, before: Known, holders: StreamHolders) -> None:
     """Say in the log whose place *writer* has taken."""
     where = f"{place}: " if (place := holders.incidents.place) else ""
-    logging.getLogger("reliable_rx").info(
+    LOG.info(
         "%sthe sink of %r that was %s is now %s, which goes on at id %s",
         where, writer.stream, before, described(writer.kind, writer.label), f"{writer.position:,}",
     )  # fmt: skip

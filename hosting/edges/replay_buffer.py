@@ -12,7 +12,6 @@ it); forgetting by age (a slow reader loses events because of the clock).
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterator, Sequence
 from operator import attrgetter
@@ -20,6 +19,7 @@ from typing import Any
 
 from hosting.edges.backpressure import Pressure, Weights
 from hosting.engine.turns import Output
+from hosting.reports.log import LOG
 from hosting.reports.tracebacks import with_trace
 from reliable_rx.errors import PositionUnavailable, invariant
 from reliable_rx.interrupts import let_through
@@ -33,7 +33,6 @@ PORTIONS = 16
 
 UNKNOWN = "?"
 """The stream of values for which `stream_of` raises, or gives what is no name."""
-LOG = logging.getLogger("reliable_rx")
 
 
 def stream_name(stream_of: Callable[[Any], str], value: Any, known: Container[str]) -> str:

@@ -32,6 +32,7 @@ from hosting.edges.sink_remedies import GO_ON_BEHIND, blames_value, ways_on
 from hosting.edges.sinks_ahead import COMES_AGAIN
 from hosting.engine.blame import blamed
 from hosting.engine.turns import Output
+from hosting.reports.log import LOG
 from hosting.sinks.origins import claim
 from hosting.sinks.text import error_text, told
 from reliable_rx.class_of import is_a, is_odd
@@ -53,7 +54,6 @@ NO_ANSWER = (
     "write of the sink returned False, which says neither what it lacks nor why: let it raise ValueRefused for a value "
     "that it cannot take, or an OSError to be called again"
 )
-LOG = logging.getLogger("reliable_rx")
 
 
 class SinkWriter:

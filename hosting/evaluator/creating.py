@@ -6,7 +6,6 @@ query may read those before it in the same call, which is why they are known whi
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, TypedDict, TypeVar
 
@@ -20,13 +19,13 @@ from hosting.engine.turns import Create
 from hosting.evaluator.following import Declared, Following
 from hosting.evaluator.interpreters import Interpreters, is_mended
 from hosting.evaluator.undeclared import check_never_read
+from hosting.reports.log import LOG
 from hosting.reports.store_commands import way_to_restart
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.names import query_of
 from reliable_rx.operators.contract.choices import Policy
 
-LOG = logging.getLogger("reliable_rx")
 T = TypeVar("T")
 
 

@@ -7,7 +7,6 @@ behind it dead).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
@@ -18,13 +17,12 @@ from hosting.engine.turns import Create
 from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.turn_executor import TurnExecutor
 from hosting.reports.begun_again import afresh_told
+from hosting.reports.log import LOG
 from reliable_rx.errors import QueryDisposed, QueryRefused
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.names import query_of
 from reliable_rx.operators.contract.choices import Policy
-
-LOG = logging.getLogger("reliable_rx")
 
 Declared = dict[str, tuple[Any, Policy, Limits, EventTime | None]]
 """What was declared: each query by its name, and how it is hosted."""

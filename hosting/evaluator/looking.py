@@ -8,7 +8,6 @@ waiting for the loop (who looks because nothing moves would see nothing).
 
 from __future__ import annotations
 
-import logging
 import time as wall
 from collections import Counter
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from hosting.evaluator.fair_lock import Turnstile
 from hosting.evaluator.lifecycle import Lifecycle
 from hosting.reports.causes import upstream_of
 from hosting.reports.failure_summary import count_of
+from hosting.reports.log import LOG
 from hosting.reports.statistics import QueryFigures, RecoveryFigures, Statistics
 from reliable_rx import handled
 from reliable_rx.errors import StoreUnavailable, described
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from hosting.reports.incidents import Incidents
     from hosting.reports.reporter import Reporter
 
-LOG = logging.getLogger("reliable_rx")
 LOOK_S = 0.1
 TRIES_MAX = 50
 T = TypeVar("T")

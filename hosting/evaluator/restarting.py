@@ -8,7 +8,6 @@ event would end it again).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from hosting.engine.cycles import there_are
@@ -21,9 +20,8 @@ from hosting.evaluator.late_readers import LateReaders
 from hosting.evaluator.lifecycle import Lifecycle
 from hosting.evaluator.reentrancy import Inside
 from hosting.evaluator.turn_executor import TurnExecutor
+from hosting.reports.log import LOG
 from reliable_rx.names import check_query
-
-LOG = logging.getLogger("reliable_rx")
 
 
 class Restarts:

@@ -10,12 +10,12 @@ Their names stay taken: who reads a name would have both, the query and the sour
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable
 
 from checkpoint.store import StoreReader
 from hosting.edges.ingress import Intake
 from hosting.engine.engine import QueryEngine
+from hosting.reports.log import LOG
 from hosting.reports.store_commands import command_on
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.names import query_of
@@ -47,7 +47,7 @@ def told_to_dispose(names: list[str], store: StoreReader) -> str:
 def tell_undeclared(names: list[str], store: StoreReader) -> None:
     """Say at the start which queries go on undeclared."""
     if names:
-        logging.getLogger("reliable_rx").info(told(names, store))
+        LOG.info(told(names, store))
 
 
 def check_stored_names(engine: QueryEngine, intake: Intake, declared: Iterable[str], store: StoreReader) -> None:

@@ -10,7 +10,6 @@ evaluator is checkpointed and closed, and what is left is a reader that says whe
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -34,12 +33,12 @@ from hosting.partitioned.room import Room
 from hosting.partitioned.sections import Section
 from hosting.partitioned.sleeper import Sleeper
 from hosting.partitioned.words import Failure, Lease, Partition
+from hosting.reports.log import LOG
 from hosting.reports.tracebacks import with_trace
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import LeaseLost, ReliableRxError, SourceFailed, described
 from reliable_rx.failpoints import probe
 
-LOG = logging.getLogger("reliable_rx")
 SLICE_S = 0.02
 TELL_S = 1.0
 UNTRUSTED_S = 0.05

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import logging
 import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 
+from hosting.reports.log import LOG
 from hosting.reports.tracebacks import with_trace
 
 DONE = -1.0
 """What a task returns that is over."""
 THREADS_MAX = 64
 PATIENCE = 8
-LOG = logging.getLogger("reliable_rx")
 Step = Callable[[], float | None]
 
 

@@ -6,7 +6,6 @@ told of failures, so that a failure and its incident begin and end together. The
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -21,9 +20,8 @@ from hosting.partitioned.member import Action, Membership
 from hosting.partitioned.shared import Shared
 from hosting.partitioned.words import Failure, Lease, Partition
 from hosting.reports.incidents import Incidents
+from hosting.reports.log import LOG
 from reliable_rx.errors import LeaseLost, cut_middle, described
-
-LOG = logging.getLogger("reliable_rx")
 
 
 class Leases:

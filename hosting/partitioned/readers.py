@@ -9,16 +9,14 @@ does; what is unknown (an offset store that cannot be read) is kept.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checkpoint.offsets.store import OffsetStore
 from hosting.evaluator.evaluator import QueryEvaluator
+from hosting.reports.log import LOG
 from reliable_rx.errors import OffsetsLoading, OffsetsMoved, StoreUnavailable
 from reliable_rx.names import query_of
-
-LOG = logging.getLogger("reliable_rx")
 
 
 @dataclass(frozen=True, slots=True)

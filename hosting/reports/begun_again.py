@@ -6,13 +6,11 @@ end surprises nobody, and `statistics().reports` has it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from hosting.reports.log import LOG
 from reliable_rx.runtime.report import Report
-
-LOG = logging.getLogger("reliable_rx")
 
 
 @contextmanager

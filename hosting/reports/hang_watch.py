@@ -9,7 +9,6 @@ the interpreter ends.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
@@ -21,11 +20,11 @@ from hosting.edges.ingress import Intake
 from hosting.engine.engine import QueryEngine
 from hosting.evaluator.looking import Working
 from hosting.evaluator.serial_executor import OwnThread, Worker, begins
+from hosting.reports.log import LOG
 from hosting.reports.reporter import Reporter
 from hosting.reports.tracebacks import with_trace
 from hosting.sources.pushed import PushedReader
 
-LOG = logging.getLogger("reliable_rx")
 HANG_S = 10.0
 """How long one step of a loop is at work before that is told."""
 LOOK_S = 1.0

@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 
 from checkpoint.format.stored_errors import CHAIN_MAX, TRACE_CHARACTERS_MAX, before, trace_of
 from hosting.reports.flapping import ERRORS_TOLD, REPEAT_S, WARNINGS_TOLD, Flapping
+from hosting.reports.log import LOG
 from reliable_rx.class_of import is_a, is_odd
 from reliable_rx.errors import ReliableRxError, StoredError, one_line, printable
 from reliable_rx.functions.imports import own_frame
 from reliable_rx.handled import apart
 
-LOG = logging.getLogger("reliable_rx")
 OPEN_MAX = 1000
 SUBJECT_MAX = 500
 STOPPING = frozenset({"sink", "checkpoint", "source waits", "reading", "journal", "stall"})

@@ -41,6 +41,7 @@ from hosting.reports.identity_keys import IdentityKeys
 from hosting.reports.incidents import Incidents
 from hosting.reports.lasting import LastingTroubles, Observed
 from hosting.reports.live_status import Checkpoints, Counted, LiveStatus
+from hosting.reports.log import LOG
 from hosting.reports.loop_reports import LoopReports
 from hosting.reports.observing import observe
 from hosting.reports.start_warnings import StartWarnings
@@ -50,7 +51,6 @@ from reliable_rx.class_of import is_a
 from reliable_rx.errors import StoreUnavailable, described
 from reliable_rx.operators.contract.arguments import plural
 
-LOG = logging.getLogger("reliable_rx")
 ENDS = {"ends": True}
 """What marks the record of what ends a process, for who says that anyway."""
 LOOK_S = 0.25

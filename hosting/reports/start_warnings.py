@@ -6,11 +6,8 @@ itself is said once, through the log, and is no trouble afterwards.
 
 from __future__ import annotations
 
-import logging
-
 from hosting.reports.incidents import Incidents
-
-LOG = logging.getLogger("reliable_rx")
+from hosting.reports.log import LOG
 
 
 class StartWarnings(list[str]):

@@ -6,18 +6,17 @@ wait for the fetch before it, and librdkafka 2.16 was seen never to answer one t
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hosting.reports.log import LOG
 from reliable_rx.errors import SourceFailed
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
-LOG = logging.getLogger("reliable_rx")
 T = TypeVar("T")
 
 ASK_AGAIN_S = 60.0

@@ -11,12 +11,12 @@ checkpoints).
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hosting.reports.log import LOG
 from hosting.reports.tracebacks import with_trace
 from hosting.sources.kafka_ask import connected
 from hosting.sources.kafka_offsets import Offsets
@@ -26,7 +26,6 @@ from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFaile
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-LOG = logging.getLogger("reliable_rx")
 
 POLL_S = 0.05
 PAUSED_POLL_S = 0.005

@@ -7,16 +7,15 @@ never stops a query; a broker refuses commits for seconds while a group of the s
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hosting.reports.log import LOG
+
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, TopicPartition
-
-LOG = logging.getLogger("reliable_rx")
 
 
 class Offsets:

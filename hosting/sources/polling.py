@@ -13,7 +13,6 @@ sizes (most read records, not bytes).
 
 from __future__ import annotations
 
-import logging
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from typing import Any, Protocol, runtime_checkable
 
+from hosting.reports.log import LOG
 from hosting.reports.tracebacks import with_trace
 from hosting.sources.definition import hand_on
 from reliable_rx.errors import ReliableRxError
@@ -33,7 +33,6 @@ LOOK_S, LOOK_S_MAX = 0.02, 0.25
 PATIENCE_S = 30.0
 UNKNOWN_BYTES = 1024
 """The size of a value that cannot be measured."""
-LOG = logging.getLogger("reliable_rx")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

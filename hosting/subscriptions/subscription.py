@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from checkpoint.format.stored_errors import trace_of
 from hosting.engine.blame import blamed
+from hosting.reports.log import LOG
 from hosting.reports.tracebacks import with_trace
 from hosting.subscriptions.consumers import Consumer, Delivering, Failing, Record, Resume, Resuming, Verdict, checked
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable, described
@@ -26,7 +27,6 @@ from reliable_rx.reliable import Batch, DeadLetter, Reader, SequencedEnd, Source
 
 AHEAD = 1000
 POLL_S = 0.02
-LOG = logging.getLogger("reliable_rx")
 
 
 class Report(Protocol):

@@ -7,7 +7,6 @@ whose rows follow from them.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -22,6 +21,7 @@ from hosting.engine.event_time.validation import sources_of
 from hosting.engine.hosted_query import RUNNING, Standing
 from hosting.engine.records import packed
 from hosting.engine.snapshot import Snapshot
+from hosting.reports.log import LOG
 from reliable_rx.errors import CheckpointRefused, QueryRefused
 from reliable_rx.event_time import EventTime
 from reliable_rx.query.query import Query
@@ -38,7 +38,6 @@ from spark_bridge.keyed.seals import PUBLIC, Seals
 from spark_bridge.keyed.storing import instances_of
 from spark_bridge.keyed.unloadable import KeySpoilt
 
-LOG = logging.getLogger("reliable_rx")
 Positions = Mapping[str, Mapping[str, int]]
 
 

@@ -14,13 +14,13 @@ query with a new checkpoint begins at 0 again, and its rows would be taken for o
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from checkpoint.failures import unavailable
+from hosting.reports.log import LOG
 from reliable_rx.errors import NondeterminismDetected, StoreUnavailable
 from reliable_rx.failpoints import probe
 from spark_bridge.micro_batch_log.compaction import compact, is_due
@@ -43,7 +43,6 @@ BYTES_MAX = 64 << 30
 SWEEP_EVERY = 64
 """Manifests between two looks at all files; a batch looks at its own each time."""
 LOOK_S, WARN_EVERY_S = 0.5, 60.0
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +175,7 @@ class LogWriter:
                 raise LogFull(f"{message}; {remedy}", **fields)
             if time.monotonic() - warned >= WARN_EVERY_S:
                 warned = time.monotonic()
-                _LOG.warning("%s; the query waits for them", message)
+                LOG.warning("%s; the query waits for them", message)
             time.sleep(LOOK_S)
 
     def _write(
@@ -253,7 +252,7 @@ class LogWriter:
             remedy = "mend it, or say on_change='keep' to go on with the rows that came first"
             fields = {"query": query, "turn": batch, "first": found.first_digest, "now": found.digest}
             raise NondeterminismDetected(f"{message}; {remedy}", **fields)
-        _LOG.warning("%s; the rows that came first are kept", message)
+        LOG.warning("%s; the rows that came first are kept", message)
 
     def _sweep(self, query: str, batch: int, manifest: Manifest | None) -> None:
         """Remove the files of *batch* that its manifest does not name; now and then, those of all batches."""

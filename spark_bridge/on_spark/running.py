@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hosting.reports.log import LOG
 from reliable_rx.limits import Limits
 from reliable_rx.runtime.plan import NO_LIMITS
 from reliable_rx.runtime.rows import Report
@@ -28,7 +29,6 @@ from spark_bridge.on_spark.placing import BUCKET, lay_out, output_columns, packe
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LOG = logging.getLogger("reliable_rx")
 BUCKETS_PER_PARTITION = 8
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS = {
