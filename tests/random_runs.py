@@ -22,6 +22,7 @@ ENDS = ("", "stopped", "full checkpoint", "killed", "killed at once")
 CALLED = "n"
 """Whose values are called with, in a query that nobody reads: when an answer comes is for the calls' thread to say."""
 ACTS = ("restart", "edit", "back", "create anew")
+TOLD_MAX = 10_000
 LIMITS = rx.Limits(actions_max=ACTIONS_MAX)
 
 
@@ -143,7 +144,11 @@ class Run:
         return "" if failure is None else failure.origin
 
     def told(self, name: str) -> Iterator[tuple[int, str]]:
-        for part in self.evaluator.stream(name).read(0, 10**6):
+        stream = self.evaluator.stream(name)
+        first = max(
+            0, stream.next_id - TOLD_MAX
+        )  # an empty buffer every second up to the end of time has three million
+        for part in stream.read(first, TOLD_MAX):
             yield from enumerate(map(shown, part.values), part.first)
             if part.ended:
                 yield part.first + len(part.values), repr(part.error)
