@@ -308,7 +308,10 @@ class SinkWriter:
         stream.leave(self.holder, self._holders.absence("its sink has failed", Patience.NONE))
         lacks += "; the stream keeps what is not written until its buffer is full"
         self._incidents.report(
-            "sink", self.subject, f"{told(error)}; it is written no more: {lacks}; {mend}", error=error
+            "sink",
+            self.subject,
+            f"{told(error)}; this {kind_of(self.sink)} is written no more: {lacks}; {mend}",
+            error=error,
         )
 
     def _remark(self) -> None:

@@ -63,7 +63,7 @@ def without_time(source: str, partition: str, position: int, error: BaseExceptio
     """Return the failure of a source at an event whose time cannot be read because of *error*."""
     return SourceFailed(
         f"{source} partition {partition}: the time of id {position:,} cannot be read: {reason_of(error)}; mend "
-        f"`timestamp`, or read past it with on_bad_record='skip' or 'dead_letter'",
+        f"`timestamp` (a file or a topic is read past it with on_bad_record='skip' or 'dead_letter')",
         source=source,
         partition=partition,
         position=position,

@@ -290,7 +290,10 @@ def described(value: Any) -> str:
         return "a subscription, which a host makes by itself: return the sequence, without .subscribe(...)"
     if inspect.isawaitable(value):
         return f"{cut(value)}: use map_async(...) for what is to be awaited"
-    return half_a_query(value, "query") or f"{cut(value)}; use map for a plain value"
+    if half := half_a_query(value, "query"):
+        return half
+    behind = "write .map(...) behind it for a function" if callable(value) else "use map for a plain value"
+    return f"{cut(value)}; {behind}"
 
 
 def place_in(key: Any) -> int:
@@ -335,10 +338,13 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
     >>> nearest("sorce", ["source", "_sorce"]), nearest("__path__", ["path"])
     (": did you mean 'source'?", '')
+    >>> nearest("mpa", ["max", "map"])
+    ": did you mean 'map'?"
     """
     public = [] if name.startswith("_") else [each for each in names if not each.startswith("_")]
-    close = get_close_matches(name, public, n=1)
-    return f": did you mean {close[0]!r}?" if close else ""
+    close = get_close_matches(name, public)
+    of_its_letters = [each for each in close if sorted(each) == sorted(name)]
+    return f": did you mean {(of_its_letters or close)[0]!r}?" if close else ""
 
 
 def cut(value: Any) -> str:
