@@ -164,3 +164,26 @@ def test_the_last_words_say_how_many_they_leave_out(tmp_path: Path, capsys: pyte
     assert len(said) == 21 and said[-1].endswith(
         f"… and 4 more; `reliable-rx status --store {tmp_path / 's'} --json` has all of them"
     )
+
+
+UNLICENSED = """
+from hosting import App, ListSource
+
+app = App()
+
+
+class Model:
+    def __setstate__(self, state):
+        raise ValueError("needs its licence")
+
+
+n = app.source("n", ListSource([1, 2, 3]))
+app.query("q", n.scan(lambda a, i: (a[0] + i, Model()), (0, None)).map(lambda a: a[0]))
+"""
+
+
+def test_what_an_ended_query_was_need_not_be_read(tmp_path: Path) -> None:
+    """A start that cannot read it tells of it once, and all is well: it has ended, and needs it no more."""
+    write(tmp_path, "app.py", UNLICENSED)
+    said = [cli("run", "app.py:app", "--store", "store", cwd=tmp_path, code=0).stderr for _ in range(3)]
+    assert ["nothing is lost" in each for each in said] == [False, True, False]

@@ -6,6 +6,7 @@ the replay.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Container, Iterable
 
 from checkpoint.format.salvage import Unreadable
@@ -72,7 +73,8 @@ class Unloaded:
                 self._turns.take(Fail(name, error, self._turns.now()))
             else:
                 forget_state(engine, standing)
-                self._incidents.report("replay", name, f"{described(error)}; it has ended, and stays so")
+                message = f"{described(error)}; it has ended, stays so, and what it was is dropped: nothing is lost"
+                self._incidents.report("replay", name, message, level=logging.WARNING)
         return bool(spoilt)
 
 
