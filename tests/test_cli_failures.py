@@ -167,18 +167,23 @@ def test_the_last_words_say_how_many_they_leave_out(tmp_path: Path, capsys: pyte
 
 
 UNLICENSED = """
-from hosting import App, ListSource
+from hosting import App, JsonLinesSink, ListSource
 
 app = App()
 
 
 class Model:
+    def __init__(self):
+        self.x = 1
+
     def __setstate__(self, state):
         raise ValueError("needs its licence")
 
 
 n = app.source("n", ListSource([1, 2, 3]))
 app.query("q", n.scan(lambda a, i: (a[0] + i, Model()), (0, None)).map(lambda a: a[0]))
+app.query("good", n.map(lambda i: i))
+app.sink("q", lambda: JsonLinesSink("q.jsonl"))
 """
 
 
