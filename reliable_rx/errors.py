@@ -80,7 +80,7 @@ class PositionUnavailable(ReliableRxError, LookupError):
 
 
 class SourceFailed(ReliableRxError, OSError):
-    """A source cannot be read: mend the input. Fields: *source*, *partition*, *position*."""
+    """A source cannot be read: mend the input. Fields: *source*, *partition*, *position*, *method* (of its own)."""
 
 
 class QueryRefused(ReliableRxError, TypeError):

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import numpy
 import pytest
 from lanes import crossed
 
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import SourceFailed
 from reliable_rx.reliable import Batch
 from reliable_rx.testing import hostile
 
 COUNT, FAILS_AT = 20, 12
-ERRORS = {each.name: each for each in hostile.ERRORS}
+ERRORS = {each.name: each for each in hostile.ERRORS if is_a(each.make(), Exception)}
+"""What else is raised may be the program's way to end, out of a signal's handler, and comes as it is."""
 METHODS = ("partitions", "open", "fetch")
 RETURNED: dict[str, tuple[str, Any, str]] = {
     "no reader": ("open", None, "a return is missing"),
@@ -24,7 +27,9 @@ RETURNED: dict[str, tuple[str, Any, str]] = {
     "no batch": ("fetch", None, "fetch returned NoneType in the place of a Batch"),
     "a list": ("fetch", [1, 2], "fetch returned list in the place of a Batch"),
     "no list of partitions": ("partitions", None, "partitions raised TypeError"),
-    "the same again": ("fetch", Batch(FAILS_AT - 5, [1, 2, 3]), "fetch gives ids 7 to 9 again and again, where 12 is"),
+    "an id that is none": ("fetch", Batch(cast(Any, "a"), [1]), "whose first id is 'a', and no int"),
+    "an error that is none": ("fetch", Batch(FAILS_AT, [], error=cast(Any, "no")), "is 'no', and no Exception"),
+    "no values": ("fetch", Batch(FAILS_AT, cast(Any, None)), "partition 'p': its batch raised"),
 }
 """By what a method returns: which, what, and what is said of it."""
 
@@ -84,7 +89,7 @@ def check(method: str, what: Any, said: str) -> None:
 
 @pytest.mark.parametrize("name, method", crossed(ERRORS, [*METHODS, "close"]))
 def test_whatever_a_method_raises_names_its_source(name: str, method: str) -> None:
-    """Also what is no `Exception`, and would end the process without a word."""
+    """And the next start goes on with the first event that this one has not had."""
 
     def raises() -> Any:
         raise ERRORS[name].make()
@@ -94,9 +99,87 @@ def test_whatever_a_method_raises_names_its_source(name: str, method: str) -> No
 
 @pytest.mark.parametrize("returned", RETURNED)
 def test_what_is_returned_in_the_place_of_something_else_is_named(returned: str) -> None:
-    """As is a reader that stands still, since it gives what it has given."""
+    """By one error, which says what is wanted."""
     method, what, said = RETURNED[returned]
     check(method, lambda: what, said)
+
+
+def test_a_reader_that_gives_what_it_has_given_is_named() -> None:
+    """In what the source waits for; it may do so for a while, as one does that is asked too early."""
+
+    class Again(Own):
+        looks = 0
+
+        def again(self) -> Batch:
+            self.looks += 1
+            self.method = "" if self.looks == 50 else "fetch"
+            return Batch(FAILS_AT - 5, [1, 2, 3])
+
+    source, said = Again("fetch"), set[str]()
+    source.what = source.again
+    with QueryEvaluator(MemoryStore(), background=False, batch_events_max=3) as evaluator:
+        evaluator.source("own", source)
+        evaluator.create("of own", rx.source("own"))
+        evaluator.run(until=lambda: bool(said.update(why for _, why in evaluator.intake.troubles() if why)))
+        assert [value for part in evaluator.stream("of own").read(0, 99) for value in part.values] == [*range(COUNT)]
+        assert not [why for _, why in evaluator.intake.troubles() if why]
+    assert said == {
+        "the reader of partition 'p' gives ids 7 to 9 again and again, where 12 is wanted: it is to go on behind what "
+        "it has returned"
+    }
+
+
+def test_an_end_is_asked_for_again_by_a_replay() -> None:
+    """A source that cannot be reached then has not ended otherwise: the start is refused, and changes nothing."""
+
+    def end() -> Batch:
+        return Batch(FAILS_AT, [], error=ValueError("it is broken"))
+
+    def away() -> Batch:
+        raise ConnectionError("away")
+
+    store, said = MemoryStore(), list[Any]()
+    for what in (end, away, end):
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+        try:
+            evaluator.source("own", Own("fetch", what))
+            evaluator.create("of own", rx.source("own"))
+            evaluator.start()
+            while evaluator.step():
+                pass
+            said.append((evaluator.query("of own").status, str(evaluator.query("of own").error)))
+        except SourceFailed as failed:
+            said.append("away" in str(failed))
+        evaluator.flush() if what is end else None
+        evaluator.abandon()
+        store = store.reopen()
+    assert said == [("failed", "ValueError: it is broken"), True, ("failed", "ValueError: it is broken")]
+
+
+def test_whoever_ends_the_program_while_a_source_is_asked_ends_it(caplog: pytest.LogCaptureFixture) -> None:
+    """A handler of a signal may exit, and so may a source; the log says where."""
+
+    def leave() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit) as left:
+        run(MemoryStore(), Own("fetch", leave))
+    assert left.value.code == 3 and "source 'own', partition 'p': its fetch raised SystemExit: 3" in caplog.text
+
+
+def test_values_may_be_an_array() -> None:
+    """They are a sequence, and need not be false when there are none."""
+
+    class Arrays(OwnReader):
+        def fetch(self, count_max: int, /) -> Any:
+            batch = super().fetch(count_max)
+            return Batch(batch.first, numpy.array(batch.values), ended=batch.ended)
+
+    class OfArrays(Own):
+        def open(self, partition: str, at: int, /) -> Any:
+            return Arrays(self, at)
+
+    assert run(MemoryStore(), OfArrays()) == [*range(COUNT)]
 
 
 def test_a_reader_may_begin_before_the_id_that_it_is_opened_at() -> None:

@@ -169,9 +169,10 @@ def four(value: float) -> float:
     return picky(value - 1.0 if value == 4.0 else 1.0)
 
 
+APART = {"other": base.map(abs), "q": rx.source("n").map(abs), "r": rx.source("q").map(four)}
 OWN: dict[str, tuple[Mapping[str, Any], Callable[[Hosted], None]]] = {
-    "of who reads another": ({"q": rx.source("n").map(abs), "r": rx.source("q").map(four)}, turn_by_turn),
-    "of who reads another, in one turn": ({"q": rx.source("n").map(abs), "r": rx.source("q").map(four)}, in_one_turn),
+    "of who reads another": (APART, turn_by_turn),
+    "of who reads another, in one turn": (APART, in_one_turn),
     **{
         f"beside {count} that clean up": (
             {

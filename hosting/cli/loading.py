@@ -23,7 +23,6 @@ from hosting.cli.wording import BadUsage, extra_of
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import ReliableRxError, described
 from reliable_rx.functions.imports import own_frame
-from reliable_rx.interrupts import let_through
 from reliable_rx.reliable import Source
 
 EXAMPLE = "give MODULE:APP, such as flights:app, or path/to/flights.py:app"
@@ -50,8 +49,7 @@ def found_by(where: str, function: Callable[[], object]) -> object:
         return function()
     except ReliableRxError:
         raise
-    except BaseException as error:
-        let_through(error)
+    except (Exception, SystemExit) as error:
         raise BadUsage(f"{where} returns no app: {described(error)} ({own_place(error)}); mend it") from error
 
 
@@ -157,8 +155,7 @@ def import_named(name: str, shown: str, path: Path | None = None) -> ModuleType:
         extra = extra_of(error)
         how = "install it" if extra is None else f"run: pip install 'reliable-rx[{extra}]'"
         raise BadUsage(f"{shown} imports {error.name!r}, which is not installed; {how}") from error
-    except BaseException as error:
-        let_through(error)
+    except (Exception, SystemExit) as error:
         raise cannot(shown, error) from error
 
 

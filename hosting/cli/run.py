@@ -200,6 +200,9 @@ def last_words(evaluator: QueryEvaluator) -> Iterator[None]:
     except (Exception, KeyboardInterrupt) as error:
         evaluator.reporter.last_words(error)
         raise
+    except SystemExit as error:
+        evaluator.reporter.last_words(error)
+        raise SystemExit(error.code or 1) from error  # whoever exits here has broken the run off
 
 
 def are_done(feeds: Sequence[threading.Thread], evaluator: QueryEvaluator) -> bool:

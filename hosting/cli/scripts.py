@@ -17,7 +17,6 @@ from hosting.app import App
 from hosting.cli.packages import MAIN
 from hosting.cli.wording import BadUsage
 from reliable_rx.errors import described
-from reliable_rx.interrupts import let_through
 
 DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 MAKES = frozenset(("namedtuple", "NamedTuple", "Enum", "IntEnum", "StrEnum", "make_dataclass", "NewType", "TypeVar"))
@@ -47,8 +46,7 @@ def load_script(path: Path, package: str = "") -> App:
     sys.modules[MAIN] = module
     try:
         exec(compile(tree, str(path), "exec"), vars(module))
-    except BaseException as error:
-        let_through(error)
+    except (Exception, SystemExit) as error:
         hint = "mend it" if guarded else 'put what it does behind if __name__ == "__main__"'
         raise BadUsage(f"{path} cannot be loaded: {described(error)}; {hint}") from error
     apps = [value for value in vars(module).values() if isinstance(value, App)]

@@ -88,8 +88,8 @@ class Intake(Appearing):
         """
         self.starts.declare(name, source, start)
         self.sources[name] = source
-        self.bad_records.policies[name] = getattr(source, "on_bad_record", "fail")
-        timestamp = getattr(source, "timestamp", None)
+        self.bad_records.policies[name] = called(name, None, "on_bad_record", getattr, source, "on_bad_record", "fail")
+        timestamp = called(name, None, "timestamp", getattr, source, "timestamp", None)
         self.event_time = self.event_time or timestamp is not None
         lineage = called(name, None, "list of partitions", lineage_of, name, source)
         if lineage is not None:
@@ -177,7 +177,7 @@ class Intake(Appearing):
         self.held.pop(key, None)
         partition.reader = reader
         if isinstance(reader, Waking) and self.wake is not None:
-            reader.on_available(self.wake)
+            called(*key, "on_available", reader.on_available, self.wake)
             partition.look = lambda: None
         if isinstance(reader, Looking):
             partition.look = reader.next_look_s
@@ -231,7 +231,9 @@ class Intake(Appearing):
         """Yield what sources wait for: those that know have a method `trouble`."""
         for name, source in self.sources.items():
             ask = getattr(source, "trouble", None)
-            yield name, (ask() if ask is not None else "") or ""
+            trouble = called(name, None, "trouble", ask) if ask is not None else ""
+            still = (each.stands_still for each in self.order if each.stands_still and each.source == name)
+            yield name, trouble or next(still, "")
 
     def next(self, time: float) -> Intaken | None:
         """Return the next turn's events, or what must be known before them; None if nothing is there or can be."""

@@ -10,7 +10,6 @@ import logging
 import time as wall
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Any
@@ -30,7 +29,7 @@ COMING_POLL_S = 0.001
 COMING_S = 60.0
 TIMES_AT_ONCE = 64
 REPEATS_MAX = 10
-"""So many batches in a row may have nothing new, and reach no further than others before."""
+"""So many batches in a row may have nothing new, and not even reach to where it would be: a reader finds its way."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,8 +65,9 @@ class Partition:
     """When events were taken of it last, or it was found to have some."""
     reached: int = 0
     repeats: int = 0
-    """How many batches in a row had nothing but what has been read, up to `repeated_to` or less."""
-    repeated_to: int = -1
+    """How many batches in a row have ended before `position`."""
+    stands_still: str = ""
+    """What is said of its reader if these are many."""
     sifts: bool = False
     """Whether an event whose time cannot be read is a record that could not be read, and no failure."""
     sifted: deque[tuple[Batch, list[float]]] = field(default_factory=deque)
@@ -93,11 +93,12 @@ class Partition:
         if batch.rejected:
             self.reached = self.position
             self.rejected = tuple(each for each in batch.rejected if each.position >= self.position)
-        self.ahead, self.start, self.coming = self._deduplicated(batch), 0, batch.coming
+        self.ahead, self.start, self.coming = self._values(batch), 0, batch.coming
         if batch.ended or batch.error is not None:
             self.finished = batch
-        elif batch.values and not self.ahead:
-            self._look_back(batch)
+        is_behind = len(batch.values) > 0 and batch.next < self.position and self.finished is None
+        self.repeats = self.repeats + 1 if is_behind else 0
+        self.stands_still = stands_still(self.name, batch, self.position) if self.repeats >= REPEATS_MAX else ""
         return bool(self.ahead) or self.finished is not None or bool(self.rejected)
 
     def _fetch(self, reader: Reader, count_max: int) -> Batch:
@@ -107,12 +108,13 @@ class Partition:
             error = error_of(self.source, self.name, "fetch", raised, self.position)
         raise error
 
-    def _look_back(self, batch: Batch) -> None:
-        """*Raises* `SourceFailed` if only what has been read comes again and again, and no more of it than before."""
-        self.repeats = 0 if batch.next > self.repeated_to else self.repeats + 1
-        self.repeated_to = batch.next
-        if self.repeats >= REPEATS_MAX:
-            raise stands_still(self.source, self.name, batch, self.position)
+    def _values(self, batch: Batch) -> list[Any]:
+        """Return what of *batch* is new; its values may be read as late as here."""
+        try:
+            return self._deduplicated(batch)
+        except BaseException as raised:
+            error = error_of(self.source, self.name, "batch", raised, self.position)
+        raise error
 
     def _fetched(self, reader: Reader, count_max: int) -> Batch:
         """Fetch events whose time can be read, with the others among what could not be."""
@@ -254,8 +256,12 @@ class Partition:
         error = None
         self.ended = ended  # since then the source may have ended behind these events: that is another turn's
         if ended:
-            with suppress(SourceFailed):  # what lies behind the end was not there then
+            try:
                 self.fill(1)
+            except SourceFailed as failed:
+                if "method" in failed.fields:
+                    raise
+                # else a record that cannot be read lies behind the end, and was not there then
             error = self.finished.error if self.finished is not None else None
         read = None if self.timestamp is None else times
         return Events(self.source, self.name, first, values, time, ended, error, singly, read)

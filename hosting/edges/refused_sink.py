@@ -10,16 +10,21 @@ from typing import Any
 
 from hosting.edges.sink_positions import UNMADE
 from hosting.engine.blame import blamed
+from reliable_rx.class_of import name_of
+from reliable_rx.errors import QueryRefused, described
 from reliable_rx.reliable import DeadLetter
 
 
 def answering(sink: Any) -> Any:
     """Return *sink*, or what stands in its place if it raises when it is asked what it is called and writes."""
-    try:
-        for name in ("label", "target", "stored_position"):
+    for name in ("label", "target", "stored_position"):
+        try:
             getattr(sink, name, None)
-    except BaseException as raised:  # a sink is somebody else's code
-        return RefusedSink(blamed(raised))
+        except BaseException as raised:  # a sink is somebody else's code
+            error = blamed(raised)
+            what = f"the {name} of {name_of(type(sink))} cannot be had: {described(error)}"
+            refused = QueryRefused(what, path="/")  # not waited for: nothing is known of where it writes
+            return RefusedSink(refused, stands_for=name_of(type(sink)))
     return sink
 
 
@@ -28,8 +33,8 @@ class RefusedSink:
 
     label = UNMADE
 
-    def __init__(self, error: Exception) -> None:
-        self._error = error
+    def __init__(self, error: Exception, *, stands_for: str = "sink") -> None:
+        self._error, self.stands_for = error, stands_for
 
     def open(self, stream: str, /) -> int | None:
         raise self._error

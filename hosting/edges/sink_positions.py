@@ -62,7 +62,9 @@ def check_apart(name: str, source: Any, stream: str, sink: Any) -> None:
 
 
 def kind_of(sink: Any) -> str:
-    """Return the name of the class of *sink*, or of the one that it guards."""
+    """Return the name of the class of *sink*, or of the one that it guards or stands for."""
+    if (stands_for := getattr(sink, "stands_for", None)) is not None:
+        return str(stands_for)
     return qualname_of(type(getattr(sink, "guarded", sink)))
 
 

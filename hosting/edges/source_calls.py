@@ -1,9 +1,10 @@
 """Calls of what the author of a source has written, which may raise or return anything.
 
 What goes wrong there ends the run, since nobody knows whether events are lost: by one error that names the source and
-the remedy. Errors of ours are raised as they are: they say what to do. Rejected: to raise all as they are (who runs
-many sources would not know whose they are), and to try again by ourselves (a source waits by an empty batch and
-`trouble`).
+the remedy. Errors of ours are raised as they are: they say what to do. So is what is no `Exception`, as it may be the
+program's own way to end (a signal's handler that exits); of that the log says where it came from. Rejected: to raise
+all as they are (who runs many sources would not know whose they are), and to try again by ourselves (a source waits by
+an empty batch and `trouble`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from hosting.engine.blame import blamed
+from hosting.reports.log import LOG
 from reliable_rx.class_of import is_a, name_of
 from reliable_rx.errors import ReliableRxError, SourceFailed, described
 from reliable_rx.operators.contract.arguments import cut
@@ -34,9 +36,12 @@ def called(source: str, partition: str | None, what: str, call: Callable[..., T]
     raise error
 
 
-def error_of(source: str, partition: str | None, what: str, raised: BaseException, position: int = -1) -> Exception:
+def error_of(source: str, partition: str | None, what: str, raised: BaseException, position: int = -1) -> BaseException:
     """Return what is to be raised for what *what* of a source has *raised*, once that is not handled any more."""
-    if is_a(raised, ReliableRxError):
+    if is_a(raised, (ReliableRxError, KeyboardInterrupt)):
+        return raised
+    if not is_a(raised, Exception):
+        LOG.error("%s: its %s raised %s, which ends the run", _named(source, partition), what, described(raised))
         return raised
     error = blamed(raised)
     failed = _failed(source, partition, f"{what} raised {described(error)}", position)
@@ -55,22 +60,32 @@ def checked_reader(source: str, partition: str, reader: Any) -> Reader:
 
 def checked_batch(source: str, partition: str, batch: Any, position: int) -> Batch:
     """Return *batch* if it is one. *Raises* `SourceFailed`."""
-    if isinstance(batch, Batch):
+    if not isinstance(batch, Batch):
+        what = f"fetch returned {name_of(type(batch))} in the place of a Batch"
+    elif not is_a(batch.first, int):
+        what = f"fetch returned a Batch whose first id is {cut(batch.first)}, and no int"
+    elif batch.error is not None and not is_a(batch.error, Exception):
+        what = f"fetch returned a Batch whose error is {cut(batch.error)}, and no Exception"
+    else:
         return batch
-    raise _failed(source, partition, f"fetch returned {name_of(type(batch))} in the place of a Batch", position)
+    raise _failed(source, partition, what, position)
 
 
-def stands_still(source: str, partition: str, batch: Batch, position: int) -> SourceFailed:
+def stands_still(partition: str, batch: Batch, position: int) -> str:
     """Say that a reader gives again and again what it has given."""
-    what = (
-        f"fetch gives ids {batch.first:,} to {batch.next - 1:,} again and again, where {position:,} is wanted: a "
-        f"reader goes on behind what it has returned, and begins at the id that it was opened at"
+    return (
+        f"the reader of partition {cut(partition)} gives ids {batch.first:,} to {batch.next - 1:,} again and again, "
+        f"where {position:,} is wanted: it is to go on behind what it has returned"
     )
-    return _failed(source, partition, what, -1)
+
+
+def _named(source: str, partition: str | None) -> str:
+    return f"source {cut(source)}" + ("" if partition is None else f", partition {cut(partition)}")
 
 
 def _failed(source: str, partition: str | None, what: str, position: int) -> SourceFailed:
-    where = f"source {cut(source)}" + ("" if partition is None else f", partition {cut(partition)}")
     at = f" at id {position:,}" if position >= 0 else ""
     remedy = REMEDY if what.startswith(("fetch raised", "open raised")) else "mend it"
-    return SourceFailed(f"{where}: its {what}{at}; {remedy}", source=source, partition=partition, position=position)
+    message = f"{_named(source, partition)}: its {what}{at}; {remedy}"
+    method = what.partition(" ")[0]
+    return SourceFailed(message, source=source, partition=partition, position=position, method=method)

@@ -20,6 +20,7 @@ from checkpoint.format.stored_errors import trace_of, traceback_of
 from hosting.engine.turns import Answer, Create, Dispose, Fail, Tick
 from reliable_rx.class_of import ids_of, is_a
 from reliable_rx.errors import CheckpointRefused, QueryDisposed, described, type_of
+from reliable_rx.functions.imports import OURS
 from reliable_rx.handled import linked
 from reliable_rx.names import query_of
 
@@ -138,28 +139,36 @@ def _runs_again(engine: QueryEngine, origin: str) -> bool:
     return origin in engine.live if there is None else there.error is None
 
 
-def clear_frames(error: BaseException) -> None:
-    """Empty the frames that *error* has come through, which hold the events of a whole list, and what a query was.
+def clear_frames(error: BaseException, seen: set[FrameType]) -> None:
+    """Empty our own frames that *error* has come through, and those that have called them, but for those *seen*.
 
-    So are those that have called them. Where it was raised is still known.
+    They hold the events of a whole list, and what a query was. Those of others are theirs: they hold an event, may go
+    on, and show their names as what they like. Where it was raised is still known.
     """
     for each in linked(error):
         at = traceback_of(each)
         while at is not None:
-            _clear_calls(at.tb_frame)
+            _clear_calls(at.tb_frame, seen)
             at = at.tb_next
 
 
-def _clear_calls(frame: FrameType | None) -> None:
+def _clear_calls(frame: FrameType | None, seen: set[FrameType]) -> None:
     """Empty *frame* and those that have called it, up to what is still at work. A generator stays: it may go on."""
-    while frame is not None:
-        if not frame.f_code.co_flags & GOES_ON:
+    while frame is not None and frame not in seen:
+        seen.add(frame)
+        if is_ours(frame) and not frame.f_code.co_flags & GOES_ON:
             try:
                 frame.clear()
             except RuntimeError:  # it is at work, and so are those above
                 return
             len(frame.f_locals)  # before Python 3.13 a frame keeps what somebody saw of it, until somebody looks again
         frame = frame.f_back
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether a function of this library runs in *frame*."""
+    name = frame.f_globals.get("__name__")
+    return type(name) is str and name.partition(".")[0] in OURS and frame.f_code.co_flags & inspect.CO_OPTIMIZED > 0
 
 
 def stored_mishaps(standing: Standing) -> tuple[Any, ...]:

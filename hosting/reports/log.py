@@ -10,45 +10,46 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import suppress
+from typing import Any
 
 from hosting.reports.tracebacks import with_trace
-from reliable_rx.interrupts import let_through
-
-NAME = "reliable_rx"
+from reliable_rx.class_of import is_a
 
 
-class GuardedLogger(logging.Logger):
-    """Shows what handlers and filters raise, and raises none of it but an interrupt.
+class Guarding:
+    """Shows what handlers and filters raise, and raises none of it but what is no `Exception`, as of a signal.
 
     >>> class Away(logging.Handler):
     ...     def emit(self, record):
     ...         raise ConnectionError("away")
-    >>> log = GuardedLogger("doc")
+    >>> log = guarded(logging.Logger("doc"))
     >>> log.addHandler(Away())
     >>> log.error("said")  # shown on standard error
     """
 
     def handle(self, record: logging.LogRecord) -> None:
         try:
-            super().handle(record)
+            super().handle(record)  # type: ignore[misc]
         except BaseException as raised:
-            let_through(raised)
+            if not is_a(raised, Exception):
+                raise
             _show(raised)
 
 
 def _show(raised: BaseException) -> None:
     """Show it as `logging` does, if it would; the text of an error may raise as well."""
     if logging.raiseExceptions:
-        with suppress(OSError, ValueError, AttributeError):  # there may be none, or one that is closed
+        with suppress(Exception):  # there may be none, one that is closed, or one that goes to the log
             sys.stderr.write(f"{with_trace('--- Logging error ---', raised)}\n")
 
 
-def _guarded() -> logging.Logger:
-    """Return the logger of that name, which the program may have made before."""
-    found = logging.getLogger(NAME)
-    if type(found) is logging.Logger:  # not one of a class that the program has chosen
-        found.__class__ = GuardedLogger
-    return found
+def guarded(logger: logging.Logger) -> logging.Logger:
+    """Return *logger*, which the program may have made before, of a class of its own."""
+    kind: Any = type(logger)
+    if not issubclass(kind, Guarding):
+        with suppress(TypeError):  # a class of another layout stays
+            logger.__class__ = type(f"Guarded{kind.__name__}", (Guarding, kind), {})
+    return logger
 
 
-LOG = _guarded()
+LOG = guarded(logging.getLogger("reliable_rx"))

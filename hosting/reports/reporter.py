@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from time import monotonic
+from types import FrameType
 from typing import Any, Protocol
 
 from checkpoint.format.stored_errors import trace_of
@@ -267,7 +268,7 @@ class Reporter:
 
     def tell_queries(self) -> None:
         """Tell of queries that something has happened to; between turns, under the lock of the evaluator."""
-        names = list(self.news)
+        names, seen = list(self.news), set[FrameType]()
         self.news.clear()
         for name in names:
             standing = self._engine.standing.get(name)
@@ -276,6 +277,8 @@ class Reporter:
                 self.failed.pop(name, None)
             else:
                 self._told_failed(standing)
+                if standing.error is not None:
+                    clear_frames(standing.error, seen)  # its stream keeps it
             self._tell_dropped(name, standing)
             self.look_at_query(name)
             self.identity_keys.settle(name, standing)
@@ -297,8 +300,6 @@ class Reporter:
         again = way_to_restart(self._store, standing.name)
         message = sentence(engine, standing, again=again, when=when, unchanged=unchanged, untold=untold)
         self.incidents.report("query", standing.name, message, trace=trace)
-        if error is not None:
-            clear_frames(error)  # of an end, which a stream keeps
 
     def told_unchanged(self, name: str) -> None:
         """A query that has failed was declared as it is: it does not run again by that."""
