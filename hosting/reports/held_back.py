@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hosting.edges.ingress import Intake
     from hosting.engine.event_time.runtime import EventClock
 
-HELD_S = 30.0
+HELD_S = 10.0
 """How long a clock stands still, while events wait for it, before that is told."""
 STILL_S = 2.0
 """How long it stands still before figures and displays show it."""

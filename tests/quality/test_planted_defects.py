@@ -75,6 +75,18 @@ PLANTED = {
     "a pipe of 400 operators": "queries_of_any_size",
     "mistakes of beginners": "durations_that_are_read_when_they_are_needed",
     "source, push and sink after the start": "declarations_that_come_too_late",
+    "a clock that waits unseen": "a_clock_that_waits_unseen",
+    # inputs
+    "CSV fields over 128 kB": "fields_of_a_limited_length",
+    "methods of a source that raise": "errors_of_sources_as_they_are",
+    "a source that stands still": "a_reader_that_may_stand_still",
+    # whose error
+    "ends that timers tell": "an_end_that_is_taken_for_a_fault_of_its_own",
+    "errors of a whole turn": "errors_of_a_whole_turn",
+    "ends that hold their frames": "frames_that_are_kept",
+    # RxPY
+    "the fluent do": "a_method_that_takes_an_observer_only",
+    "states with values of local classes": "states_of_local_classes_that_are_rebuilt",
     # checks
     "the collector stays off": "a_checkpoint_that_never_lets_the_collector_go",
 }
@@ -82,6 +94,12 @@ BY_TEST = {
     "byte code of another interpreter": "test_interpreters::test_each_interpreter_goes_on_after_a_clean_stop",
     "the lock file deleted": "test_store_owner::test_no_second_owner_is_written_over",
     "a forked child that pushes": "test_store_owner::test_a_forked_child_writes_nothing",
+    "a sink that is away unseen": "test_visibility::test_a_fault_is_seen_everywhere",
+    "the folder deleted": "test_store_owner::test_what_is_called_durable_is_found",
+    "odd Parquet": "test_sources_parquet::test_a_row_group_that_cannot_be_read",
+    "rows over a gigabyte": "test_row_bounds::test_a_value_that_is_too_long_is_its_querys",
+    "a failing partition shown as open": "test_failing::test_a_failing_partition_is_seen_everywhere",
+    "a failed listing": "test_versions::test_a_failed_listing_is_unknown_not_empty",
     "a file that has grown": "test_visibility::test_a_fault_is_seen_everywhere",
     "a node that meets what its app does not have": "test_versions::test_partitions_go_to_nodes_that_know_them",
     "agents that end abnormally": "test_agents_end::test_a_node_that_ends_by_an_error",

@@ -1,0 +1,95 @@
+"""The tests are tested: what waits unseen, what is too long, and the last differences to RxPY.
+
+Each bug is a defect that was there once: a clock that nobody sees waiting, a row that no store takes.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import test_held_back
+import test_unhosted_fluent
+import test_unhosted_rebuild
+from planted_checks import Plants
+
+import hosting.sources.csv_records
+import hosting.sources.text_files
+import reliable_rx as rx
+from hosting import FileSource
+from hosting.reports.held_back import HeldBackWatch
+from reliable_rx.query.query import Query
+from reliable_rx.unhosted.subscribing import LivePickler
+
+Place = Callable[[], Path]
+FIELD_BYTES = 200_000
+
+
+def waits(place: Place) -> None:
+    """A clock that stands still because of another input."""
+    test_held_back.test_a_source_that_holds_back_the_order_of_event_time_is_named()
+
+
+def fields(place: Place) -> None:
+    """A file whose fields are longer than Python's own limit."""
+    before = csv.field_size_limit(131_072)
+    try:
+        path = place() / "rows.csv"
+        path.write_text(f"a,b\n1,{'x' * FIELD_BYTES}\n")
+        (row,) = FileSource(path).open(path.name, 0).fetch(10).values
+        assert len(row["b"]) == FIELD_BYTES
+    finally:
+        csv.field_size_limit(before)
+
+
+def fluent(place: Place) -> None:
+    """The methods of RxPY that take something else than its operators."""
+    test_unhosted_fluent.test_do_takes_functions_and_an_observer()
+
+
+def rebuilt(place: Place) -> None:
+    """States that hold a value of a class inside a function."""
+    test_unhosted_rebuild.test_values_of_local_classes_are_rebuilt()
+
+
+CHECKS = {"waits": waits, "fields": fields, "fluent": fluent, "rebuilt": rebuilt}
+planted = Plants(CHECKS, raises=(Exception, pytest.fail.Exception))
+
+
+@planted("waits")
+def a_clock_that_waits_unseen(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(HeldBackWatch, "look", lambda self, now, watermarks, intake: None)
+
+
+@planted("fields")
+def fields_of_a_limited_length(patch: pytest.MonkeyPatch) -> None:
+    for each in (hosting.sources.csv_records, hosting.sources.text_files):
+        patch.setattr(each, "let_fields_be_long", lambda: None)
+
+
+@planted("fluent")
+def a_method_that_takes_an_observer_only(patch: pytest.MonkeyPatch) -> None:
+    def do(self: Any, on_next: Any = None, on_error: Any = None, on_completed: Any = None, *, effects: Any = "") -> Any:
+        return self.pipe(rx.operators.do(on_next))
+
+    patch.setattr(Query, "do", do)
+
+
+@planted("rebuilt")
+def states_of_local_classes_that_are_rebuilt(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LivePickler, "persistent_id", lambda self, value: None)
+
+
+@pytest.mark.parametrize("name", planted.names())
+def test_a_planted_bug_is_found(name: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check named beside the bug fails under it."""
+    planted.must_be_found(name, monkeypatch, place)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_passes_without_a_bug(check: str, place: Place) -> None:
+    """What finds the bugs finds nothing where there is none."""
+    CHECKS[check](place)
