@@ -203,7 +203,7 @@ class SuspendedQueries(dict[str, Suspended]):
 
 def disposed(name: str) -> QueryDisposed:
     """Return what the stream of a disposed query ends with."""
-    return QueryDisposed(f"the query {name!r} was disposed of, or restarted", query=name)
+    return QueryDisposed(f"the query {name!r} was disposed of", query=name)
 
 
 def is_of_others(engine: QueryEngine, top: TopRow) -> OtherCode | None:
