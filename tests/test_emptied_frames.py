@@ -69,6 +69,13 @@ class Row:
         return {"price": 1, "quantity": 0}[name]
 
 
+class Names(dict[str, int]):
+    """Takes the place of globals, with a method of its own."""
+
+    def get(self, name: str, kind: str) -> int:  # type: ignore[override]
+        raise AssertionError("asked")
+
+
 class WithNames(Exception):
     """Says which values there were."""
 
@@ -99,10 +106,12 @@ def test_frames_of_the_program_are_its_own() -> None:
         evaluator.source("n", ListSource([3]))
         evaluator.create("caught", rx.source("n").flat_map(lambda _: rx.throw(HELD[0])))
         evaluator.create("ratio", rx.source("n").map(lambda _: eval("price / quantity", {}, Row())))
+        evaluator.create("formula", rx.source("n").map(lambda v: eval("1 / (3 - v)", Names(v=v))))
         evaluator.create("names", rx.source("n").map(shows_names))
         evaluator.create("told", rx.source("names").catch(lambda error, _: rx.just(error.args[1])))
         evaluator.run()
-        assert {each.status for each in map(evaluator.query, ("caught", "ratio", "names"))} == {"failed"}
+        assert {each.status for each in map(evaluator.query, ("caught", "ratio", "formula", "names"))} == {"failed"}
+        assert not [each for each in evaluator.statistics().incidents if each.kind != "query"]
         (part,) = evaluator.stream("told").read(0, 1)
         assert part.values == [{"value": 3, "doubled": 6}]
         (ended,) = evaluator.stream("names").read(0, 1)

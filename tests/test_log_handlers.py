@@ -11,6 +11,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
+from hosting.reports.log import guarded
 from reliable_rx.class_of import is_a
 from reliable_rx.testing import hostile
 
@@ -59,6 +60,26 @@ def raising(request: pytest.FixtureRequest) -> Iterator[Any]:
     yield add
     for each in added:
         LOGGER.removeHandler(each) if request.param == "handler" else LOGGER.removeFilter(each)
+
+
+class Final(logging.Logger):
+    """A class that has none below it."""
+
+    def __init_subclass__(cls) -> None:
+        raise RuntimeError("final")
+
+
+def test_a_logger_of_another_class_stays_or_is_guarded() -> None:
+    """The program may have chosen its class; the library is imported anyway."""
+
+    class Mine(logging.Logger):
+        pass
+
+    assert type(guarded(Final("final"))) is Final
+    log = guarded(Mine("mine"))
+    log.addHandler(Away(ConnectionError("away")))
+    log.error("said")
+    assert isinstance(log, Mine)
 
 
 def fails(value: int) -> int:

@@ -167,13 +167,15 @@ def test_whoever_ends_the_program_while_a_source_is_asked_ends_it(caplog: pytest
     assert left.value.code == 3 and "source 'own', partition 'p': its fetch raised SystemExit: 3" in caplog.text
 
 
-def test_values_may_be_an_array() -> None:
-    """They are a sequence, and need not be false when there are none."""
+@pytest.mark.parametrize("values", [numpy.array, iter, tuple, dict.fromkeys])
+@pytest.mark.parametrize("number", [int, numpy.int64])
+def test_values_may_come_in_any_way(values: Any, number: Any) -> None:
+    """They need not be false when there are none, nor have a length; ids may be those of an array."""
 
     class Arrays(OwnReader):
         def fetch(self, count_max: int, /) -> Any:
             batch = super().fetch(count_max)
-            return Batch(batch.first, numpy.array(batch.values), ended=batch.ended)
+            return Batch(number(batch.first), values(batch.values), ended=batch.ended)
 
     class OfArrays(Own):
         def open(self, partition: str, at: int, /) -> Any:

@@ -178,11 +178,13 @@ def built(app: App, store: Store) -> QueryEvaluator:
     """Build what runs *app* on *store*; why it cannot be is left where `status` finds it."""
     try:
         return app.evaluator(store)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         LOG.error("the run has ended before it began: %s", described(error), extra=ENDS)
         directory = getattr(store, "directory", None)
         if isinstance(directory, Path):
             StatusFile(directory).end(described(error))
+        if isinstance(error, SystemExit):
+            raise SystemExit(error.code or 1) from error
         raise
 
 

@@ -96,9 +96,6 @@ class Partition:
         self.ahead, self.start, self.coming = self._values(batch), 0, batch.coming
         if batch.ended or batch.error is not None:
             self.finished = batch
-        is_behind = len(batch.values) > 0 and batch.next < self.position and self.finished is None
-        self.repeats = self.repeats + 1 if is_behind else 0
-        self.stands_still = stands_still(self.name, batch, self.position) if self.repeats >= REPEATS_MAX else ""
         return bool(self.ahead) or self.finished is not None or bool(self.rejected)
 
     def _fetch(self, reader: Reader, count_max: int) -> Batch:
@@ -141,6 +138,7 @@ class Partition:
 
     def _deduplicated(self, batch: Batch) -> list[Any]:
         if batch.first == self.position:
+            self.repeats, self.stands_still = 0, ""
             return batch.values if isinstance(batch.values, list) else list(batch.values)
         if batch.first > self.position >= batch.first - batch.skipped:
             self.position = batch.first
@@ -153,7 +151,11 @@ class Partition:
                 first=batch.first,
                 end=batch.next,
             )
-        return list(batch.values)[self.position - batch.first :]
+        values, known = list(batch.values), self.position - batch.first
+        self.repeats = self.repeats + 1 if 0 < len(values) < known else 0
+        if self.repeats >= REPEATS_MAX:
+            self.stands_still = stands_still(self.name, batch.first, batch.first + len(values) - 1, self.position)
+        return values[known:]
 
     def take(self, count_max: int, time: float, *, singly: bool = False) -> Events:
         """Take at most *count_max* events as a turn. *Raises* `SourceFailed` for a time that cannot be read."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hosting.edges.sink_positions import UNMADE
+from hosting.edges.sink_positions import UNMADE, StandIn
 from hosting.engine.blame import blamed
 from reliable_rx.class_of import name_of
 from reliable_rx.errors import QueryRefused, described
@@ -28,7 +28,7 @@ def answering(sink: Any) -> Any:
     return sink
 
 
-class RefusedSink:
+class RefusedSink(StandIn):
     """In place of a sink that could not be made or fenced: it says why when it is opened."""
 
     label = UNMADE

@@ -26,6 +26,12 @@ UNOPENED = "(never opened)"
 """The same where no other is known that it could be: its place is its own."""
 
 
+class StandIn:
+    """What stands in the place of a sink: *stands_for* is the name of its class."""
+
+    stands_for = "sink"
+
+
 def holder_of(number: int) -> str:
     """Return the name under which sink *number* of a stream holds it."""
     return f"{SINK}{number}"
@@ -63,8 +69,8 @@ def check_apart(name: str, source: Any, stream: str, sink: Any) -> None:
 
 def kind_of(sink: Any) -> str:
     """Return the name of the class of *sink*, or of the one that it guards or stands for."""
-    if (stands_for := getattr(sink, "stands_for", None)) is not None:
-        return str(stands_for)
+    if isinstance(sink, StandIn):
+        return sink.stands_for
     return qualname_of(type(getattr(sink, "guarded", sink)))
 
 

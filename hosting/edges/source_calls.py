@@ -62,7 +62,7 @@ def checked_batch(source: str, partition: str, batch: Any, position: int) -> Bat
     """Return *batch* if it is one. *Raises* `SourceFailed`."""
     if not isinstance(batch, Batch):
         what = f"fetch returned {name_of(type(batch))} in the place of a Batch"
-    elif not is_a(batch.first, int):
+    elif not hasattr(type(batch.first), "__index__"):
         what = f"fetch returned a Batch whose first id is {cut(batch.first)}, and no int"
     elif batch.error is not None and not is_a(batch.error, Exception):
         what = f"fetch returned a Batch whose error is {cut(batch.error)}, and no Exception"
@@ -71,10 +71,10 @@ def checked_batch(source: str, partition: str, batch: Any, position: int) -> Bat
     raise _failed(source, partition, what, position)
 
 
-def stands_still(partition: str, batch: Batch, position: int) -> str:
+def stands_still(partition: str, first: int, last: int, position: int) -> str:
     """Say that a reader gives again and again what it has given."""
     return (
-        f"the reader of partition {cut(partition)} gives ids {batch.first:,} to {batch.next - 1:,} again and again, "
+        f"the reader of partition {cut(partition)} gives ids {first:,} to {last:,} again and again, "
         f"where {position:,} is wanted: it is to go on behind what it has returned"
     )
 

@@ -167,7 +167,7 @@ def _clear_calls(frame: FrameType | None, seen: set[FrameType]) -> None:
 
 def is_ours(frame: FrameType) -> bool:
     """Whether a function of this library runs in *frame*."""
-    name = frame.f_globals.get("__name__")
+    name = dict.get(frame.f_globals, "__name__")  # of a class of the program's, with a method of its own
     return type(name) is str and name.partition(".")[0] in OURS and frame.f_code.co_flags & inspect.CO_OPTIMIZED > 0
 
 

@@ -73,8 +73,10 @@ class Unloaded:
                 self._turns.take(Fail(name, error, self._turns.now()))
             else:
                 forget_state(engine, standing)
-                message = f"{described(error)}; it has ended, stays so, and what it was is dropped: nothing is lost"
-                self._incidents.report("replay", name, message, level=logging.WARNING)
+                is_lost = name in differing
+                what = "stays so" if is_lost else "stays so, and what it was is dropped: nothing is lost"
+                level = logging.ERROR if is_lost else logging.WARNING
+                self._incidents.report("replay", name, f"{described(error)}; it has ended, {what}", level=level)
         return bool(spoilt)
 
 

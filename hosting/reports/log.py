@@ -47,7 +47,7 @@ def guarded(logger: logging.Logger) -> logging.Logger:
     """Return *logger*, which the program may have made before, of a class of its own."""
     kind: Any = type(logger)
     if not issubclass(kind, Guarding):
-        with suppress(TypeError):  # a class of another layout stays
+        with suppress(Exception):  # a class that can have none below it stays
             logger.__class__ = type(f"Guarded{kind.__name__}", (Guarding, kind), {})
     return logger
 

@@ -278,7 +278,7 @@ class Reporter:
             else:
                 self._told_failed(standing)
                 if standing.error is not None:
-                    clear_frames(standing.error, seen)  # its stream keeps it
+                    observe(self.incidents, "frames", clear_frames, standing.error, seen)  # its stream keeps it
             self._tell_dropped(name, standing)
             self.look_at_query(name)
             self.identity_keys.settle(name, standing)

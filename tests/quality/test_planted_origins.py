@@ -200,12 +200,6 @@ def a_reader_that_may_stand_still(patch: pytest.MonkeyPatch) -> None:
 
 
 @planted("methods")
-def a_reader_that_stands_still_for_good(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.edges.partition, "stands_still", lambda partition, batch, position: "it always does")
-    patch.setattr(hosting.edges.partition, "REPEATS_MAX", 0)
-
-
-@planted("methods")
 def an_end_that_a_replay_does_without(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         hosting.edges.partition, "error_of", lambda source, partition, what, raised, position=-1: SourceFailed("away")
