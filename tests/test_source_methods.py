@@ -129,14 +129,26 @@ def test_a_reader_that_gives_what_it_has_given_is_named() -> None:
     }
 
 
-def test_an_end_is_asked_for_again_by_a_replay() -> None:
-    """A source that cannot be reached then has not ended otherwise: the start is refused, and changes nothing."""
+def away() -> Batch:
+    raise ConnectionError("away")
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        away,
+        lambda: Batch(FAILS_AT, []),
+        lambda: Batch(FAILS_AT, [], coming=True),
+        lambda: Batch(FAILS_AT - 1, [FAILS_AT - 1]),
+        lambda: Batch(FAILS_AT, [], ended=True),
+    ],
+    ids=["raises", "waits", "comes", "repeats itself", "ends otherwise"],
+)
+def test_how_a_source_has_ended_is_in_the_journal(away: Any) -> None:
+    """Whatever it says when it is asked again: a start behind a kill has the end that there was."""
 
     def end() -> Batch:
         return Batch(FAILS_AT, [], error=ValueError("it is broken"))
-
-    def away() -> Batch:
-        raise ConnectionError("away")
 
     store, said = MemoryStore(), list[Any]()
     for what in (end, away, end):
@@ -148,12 +160,11 @@ def test_an_end_is_asked_for_again_by_a_replay() -> None:
             while evaluator.step():
                 pass
             said.append((evaluator.query("of own").status, str(evaluator.query("of own").error)))
-        except SourceFailed as failed:
-            said.append("away" in str(failed))
-        evaluator.flush() if what is end else None
-        evaluator.abandon()
+        finally:
+            evaluator.flush()
+            evaluator.abandon()
         store = store.reopen()
-    assert said == [("failed", "ValueError: it is broken"), True, ("failed", "ValueError: it is broken")]
+    assert said == [("failed", "ValueError: it is broken")] * 3
 
 
 def test_whoever_ends_the_program_while_a_source_is_asked_ends_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -195,6 +206,31 @@ def test_a_reader_may_begin_before_the_id_that_it_is_opened_at() -> None:
     with pytest.raises(SourceFailed):
         run(store, Own("fetch", lambda: 1 / 0))
     assert run(store.reopen(), FromTheStart()) == [*range(COUNT)]
+
+
+def test_a_replay_bears_a_reader_that_begins_at_the_start() -> None:
+    """A kill behind a checkpoint: its reader brings what the checkpoint has before what the journal asks for."""
+
+    class FromTheStart(Own):
+        def open(self, partition: str, at: int, /) -> Any:
+            return OwnReader(self, 0)
+
+    store = MemoryStore()
+    for kept, taken in ((6, 12), (0, COUNT)):
+        with QueryEvaluator(store, background=False, batch_events_max=3, checkpoint_interval_s=1e9) as evaluator:
+            evaluator.source("own", FromTheStart())
+            evaluator.create("of own", rx.source("own"))
+            evaluator.start()
+            while evaluator.stream("of own").visible < kept and evaluator.step():
+                pass
+            evaluator.checkpoint() if kept else None
+            while evaluator.stream("of own").visible < taken and evaluator.step():
+                pass
+            found = [value for part in evaluator.stream("of own").read(0, 99) for value in part.values]
+            assert found == [*range(len(found))] and len(found) >= taken
+            evaluator.flush()
+            evaluator.abandon()
+        store = store.reopen()
 
 
 def test_a_source_that_waits_is_no_failure() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time as wall
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Any
@@ -65,7 +65,9 @@ class Partition:
     """When events were taken of it last, or it was found to have some."""
     reached: int = 0
     repeats: int = 0
-    """How many batches in a row have ended before `position`."""
+    """How many batches in a row have ended before `position`, and no further than others."""
+    behind: int = -1
+    """Where the last batch has ended that brought nothing new, or not only that."""
     stands_still: str = ""
     """What is said of its reader if these are many."""
     sifts: bool = False
@@ -152,7 +154,9 @@ class Partition:
                 end=batch.next,
             )
         values, known = list(batch.values), self.position - batch.first
-        self.repeats = self.repeats + 1 if 0 < len(values) < known else 0
+        goes_on = batch.first + len(values) > self.behind
+        self.repeats = 0 if not 0 < len(values) < known else 1 if goes_on else self.repeats + 1
+        self.behind = batch.first + len(values)
         if self.repeats >= REPEATS_MAX:
             self.stands_still = stands_still(self.name, batch.first, batch.first + len(values) - 1, self.position)
         return values[known:]
@@ -233,18 +237,23 @@ class Partition:
                 position = self.position + len(times) - self.start
                 raise without_time(self.source, self.name, position, error) from error
 
-    def again(self, first: int, count: int, time: float, *, ended: bool, singly: bool) -> Events:
-        """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`."""
+    def again(
+        self, first: int, count: int, time: float, *, ended: bool, singly: bool, end: Sequence[Exception | None] = ()
+    ) -> Events:
+        """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`.
+
+        *end* has the error, if any, with which it *ended*; a journal of before does not say that.
+        """
         values, times = list[Any](), list[float]()
         while len(values) < count or self.position < first:  # ids of a turn are consecutive; skipped ones lie before it
             self._pass_over()
-            before = self.position
+            before, behind = self.position, self.behind
             arrived = self._arrived(max(1, count - len(values))) and self.waiting
             if arrived and self.position == first + len(values):
                 taken = self.take(count - len(values), time)
                 values += taken.values
                 times += taken.times or ()
-            elif arrived or not before < self.position <= first:
+            elif arrived or not (before < self.position <= first or self.behind > behind):
                 break
         self._pass_over()
         if self.position != first + count or len(values) != count:
@@ -255,18 +264,19 @@ class Partition:
                 first=first,
                 end=self.position,
             )
-        error = None
         self.ended = ended  # since then the source may have ended behind these events: that is another turn's
-        if ended:
-            try:
-                self.fill(1)
-            except SourceFailed as failed:
-                if "method" in failed.fields:
-                    raise
-                # else a record that cannot be read lies behind the end, and was not there then
-            error = self.finished.error if self.finished is not None else None
+        error = self._end_again() if ended and not end else end[0] if end else None
         read = None if self.timestamp is None else times
         return Events(self.source, self.name, first, values, time, ended, error, singly, read)
+
+    def _end_again(self) -> Exception | None:
+        try:
+            self.fill(1)
+        except SourceFailed as failed:
+            if "method" in failed.fields:
+                raise
+            # else a record that cannot be read lies behind the end, and was not there then
+        return self.finished.error if self.finished is not None else None
 
     def _pass_over(self) -> None:
         """Leave out, as the first run did, what lies before the position: the journal has no turn of it."""

@@ -16,6 +16,7 @@ from checkpoint.format.by_value import encode_query
 from checkpoint.format.code import OtherCode
 from checkpoint.format.codec import decode, digest, encode
 from checkpoint.format.salvage import salvage
+from checkpoint.format.stored_errors import lasting
 from checkpoint.sealed_log.journal import Journal
 from hosting.engine.turns import (
     Answer,
@@ -185,10 +186,11 @@ def nondeterminism(
 
 
 def entry_of(turn: Turn, code: bytes | None) -> Entry:
-    """Write a turn without its events."""
+    """Write a turn without its events; how a partition ends is no event, and may not be said again."""
     if isinstance(turn, Events):
-        count = len(turn.values)
-        return ("events", turn.source, turn.partition, turn.first, count, turn.time, turn.ended, turn.singly)
+        count, error = len(turn.values), turn.error
+        end = (None if error is None else lasting(error),) if turn.ended else ()
+        return ("events", turn.source, turn.partition, turn.first, count, turn.time, turn.ended, turn.singly, *end)
     if isinstance(turn, Rejects):
         return ("rejects", turn.source, turn.partition, turn.first, turn.next, len(turn.records), turn.time)
     if isinstance(turn, Create):

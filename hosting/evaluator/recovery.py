@@ -318,8 +318,9 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
     if entry[0] in ("events", "rejects"):
         check_has_appeared(evaluator, *entry[1:3])
     if entry[0] == "events":
-        _, source, partition, first, count, time, ended, singly = entry
-        return evaluator.intake.find(source, partition).again(first, count, time, ended=ended, singly=singly)
+        _, source, partition, first, count, time, ended, singly, *end = entry
+        found = evaluator.intake.find(source, partition)
+        return found.again(first, count, time, ended=ended, singly=singly, end=end)
     if entry[0] == "rejects":
         _, source, partition, first, behind, count, time = entry
         return evaluator.intake.find(source, partition).reject_again(first, behind, count, time)

@@ -33,11 +33,11 @@ import hosting.reports.reporter
 import hosting.sinks.origins
 import reliable_rx.testing.queries
 from hosting import JsonLinesSink
+from hosting.edges.partition import Partition
 from hosting.engine.engine import QueryEngine
 from hosting.engine.errors_at_work import ErrorsAtWork
 from hosting.sinks.flushed_mark import FlushedMark
 from hosting.sources.passes import Pass
-from reliable_rx.errors import SourceFailed
 from reliable_rx.testing import check_sink
 
 Place = Callable[[], Path]
@@ -89,7 +89,7 @@ def methods(place: Place) -> None:
     for returned in test_source_methods.RETURNED:
         test_source_methods.test_what_is_returned_in_the_place_of_something_else_is_named(returned)
     test_source_methods.test_a_reader_that_gives_what_it_has_given_is_named()
-    test_source_methods.test_an_end_is_asked_for_again_by_a_replay()
+    test_source_methods.test_how_a_source_has_ended_is_in_the_journal(test_source_methods.away)
     test_source_methods.test_a_reader_may_begin_before_the_id_that_it_is_opened_at()
     test_sinks_policies.test_whatever_a_sink_raises_is_its_own(place(), "target", KeyError("k"), "fail")
 
@@ -201,9 +201,12 @@ def a_reader_that_may_stand_still(patch: pytest.MonkeyPatch) -> None:
 
 @planted("methods")
 def an_end_that_a_replay_does_without(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        hosting.edges.partition, "error_of", lambda source, partition, what, raised, position=-1: SourceFailed("away")
-    )
+    again = Partition.again
+
+    def forgotten(self: Partition, *given: Any, end: Any = (), **named: Any) -> Any:
+        return again(self, *given, end=[None] * len(end), **named)
+
+    patch.setattr(Partition, "again", forgotten)
 
 
 @planted("methods")
