@@ -21,7 +21,8 @@ from hosting.reports.incidents import Incidents
 from hosting.sources.bad_records import reason_of
 from hosting.sources.pushed import LogUnavailable
 from hosting.sources.times import checked, time_of, without_time
-from reliable_rx.errors import PositionUnavailable, SourceFailed, StoreUnavailable, invariant
+from reliable_rx.class_of import is_a
+from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed, StoreUnavailable, invariant
 from reliable_rx.operators.contract.arguments import plural
 from reliable_rx.reliable import Batch, Reader, Rejected
 
@@ -265,18 +266,19 @@ class Partition:
                 end=self.position,
             )
         self.ended = ended  # since then the source may have ended behind these events: that is another turn's
-        error = self._end_again() if ended and not end else end[0] if end else None
+        error = self._end_again(end) if ended else None
         read = None if self.timestamp is None else times
         return Events(self.source, self.name, first, values, time, ended, error, singly, read)
 
-    def _end_again(self) -> Exception | None:
+    def _end_again(self, end: Sequence[Exception | None]) -> Exception | None:
+        """Let the reader come to its end, if it can, as it may let go of something there; return how that was."""
         try:
             self.fill(1)
-        except SourceFailed as failed:
-            if "method" in failed.fields:
+        except ReliableRxError as failed:
+            if not end and (not is_a(failed, SourceFailed) or "method" in failed.fields):
                 raise
             # else a record that cannot be read lies behind the end, and was not there then
-        return self.finished.error if self.finished is not None else None
+        return end[0] if end else self.finished.error if self.finished is not None else None
 
     def _pass_over(self) -> None:
         """Leave out, as the first run did, what lies before the position: the journal has no turn of it."""
