@@ -266,7 +266,7 @@ class Run:
             evaluator.source("n", ListSource(range(COUNT)))
             evaluator.create("q", source.map_async(Ending(make), timeout_s=timeout_s), policy=policy)
             evaluator.create("beside", source.map_async(stays), policy="dead_letter")
-            evaluator.create("behind", source.map_async(echo, concurrency=1))
+            evaluator.create("behind", source.map_async(echo, concurrency=1), policy="dead_letter")
             evaluator.create("other", source.map(lambda n: n))
             running = threading.Thread(target=evaluator.run, daemon=True)
             running.start()
@@ -278,8 +278,15 @@ class Run:
             self.error = evaluator.query("q").error
             self.beside = values_of(evaluator, "beside")
             self.beside_letters = values_of(evaluator, "beside.dead_letters")
-            assert values_of(evaluator, "behind") == values_of(evaluator, "other") == list(range(COUNT))
+            self.behind = values_of(evaluator, "behind")
+            self.behind_letters = values_of(evaluator, "behind.dead_letters")
+            assert values_of(evaluator, "other") == list(range(COUNT))
             self.statuses = {name: evaluator.query(name).status for name in ("q", "beside", "behind", "other")}
+
+    def check_others(self) -> None:
+        """All other calls have their answers."""
+        assert (self.beside, self.beside_letters) == (list(range(COUNT)), [])
+        assert (self.behind, self.behind_letters) == (list(range(COUNT)), [])
 
     def check_failed(self, policy: str, error: str) -> None:
         """One element has no value, and why is told as *policy* says."""
@@ -303,7 +310,7 @@ def test_a_call_is_answered_however_it_ends(name: str, policy: str, timeout_s: f
         run.check_failed(policy, error)
     else:
         assert (run.values, run.letters, run.error) == (list(range(COUNT)), [], "")
-    assert (run.beside, run.beside_letters) == (list(range(COUNT)), [])
+    run.check_others()
     assert set(run.statuses.values()) <= {"completed", run.statuses["q"]}
 
 
@@ -384,7 +391,7 @@ def test_a_call_that_does_not_end_is_answered_for(
     monkeypatch.setattr(RELEASED, "now", False)
     run = Run(make, policy, 0.05)
     run.check_failed(policy, error)
-    assert (run.beside, run.beside_letters) == (list(range(COUNT)), [])
+    run.check_others()
 
 
 async def cancel_all() -> None:
@@ -394,10 +401,17 @@ async def cancel_all() -> None:
 
 
 def test_a_call_that_cancels_all_others() -> None:
-    """Each has its refusal, or the answer that it had before, and later ones are made."""
+    """Each has its refusal, or the answer that it had before, and later ones are made.
+
+    The calls of `behind` are made one after the other: one of them may be about to begin.
+    """
     run = Run(cancel_all, "dead_letter", None)
     assert (AT in run.values, AT in run.beside) == (False, False)
-    for values, letters in ((run.values, run.letters), (run.beside, run.beside_letters)):
+    for values, letters in (
+        (run.values, run.letters),
+        (run.beside, run.beside_letters),
+        (run.behind, run.behind_letters),
+    ):
         assert sorted([*values, *(each.value for each in letters)]) == list(range(COUNT))
         assert all(each.error.startswith(CANCELLED) for each in letters)
 
