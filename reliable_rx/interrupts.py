@@ -1,8 +1,11 @@
 """A real Ctrl-C, told from a `KeyboardInterrupt` that a user's code raises by itself.
 
-One that a function raised was raised by a `raise` in the innermost frame of its traceback; a signal's handler raises it
-between two byte codes, or inside something that waits. A handler that is written in Python has a `raise` too, but it is
-given the frame that it interrupts, and so has its caller's frame in a variable.
+A signal's handler runs in the main thread and raises it between two byte codes, or inside something that waits. What
+a function raises comes from a `raise` in the innermost frame of its traceback, or was thrown into that frame where it
+stands at a `yield` or an `await` (since Python 3.13 a `yield` cannot be told: then it is taken for a signal). A
+handler that is written in Python has a `raise` too: it is known by its arguments, which are a number and the frame
+that it interrupts. Rejected: to ask which handlers there are (one may have put the former one back before it raises),
+and to put in one of ours (who embeds an evaluator has the say about signals).
 
 Wherever code of the user runs (functions, and what values do when they are stored, read, shown or compared), all that
 it raises is caught, and `let_through` is asked first.
@@ -10,22 +13,58 @@ it raises is caught, and `let_through` is asked first.
 
 from __future__ import annotations
 
+import threading
+from inspect import CO_VARARGS
+from itertools import pairwise
 from opcode import opmap
+from types import FrameType
+from typing import Any
 
 from reliable_rx.class_of import is_a
 
-_RAISE = opmap["RAISE_VARARGS"]
+_NO_SIGNAL = {
+    opmap[name]
+    for name in (
+        "RAISE_VARARGS", "RERAISE",
+        "RETURN_GENERATOR", "POP_TOP", "YIELD_VALUE", "SEND", "JUMP_BACKWARD_NO_INTERRUPT",
+    )
+}  # fmt: skip
+"""Where no signal is looked at: a function has raised (first row), or an exception was thrown into it (second row)."""
+_RAISES_LATER = "asyncio.runners"
+"""Where `asyncio.run` is: on Ctrl-C it cancels its task, and then raises."""
+_RESUME, _BEHIND_AWAIT = opmap["RESUME"], 2
 
 
 def is_interrupt(raised: KeyboardInterrupt) -> bool:
     """Whether a signal has raised it, and no function by itself."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
     at = last = raised.__traceback__
     while at is not None:
-        frame = at.tb_frame
-        if frame.f_back is not None and any(each is frame.f_back for each in frame.f_locals.values()):
+        if _is_handler(at.tb_frame):
             return True
         last, at = at, at.tb_next
-    return last is None or last.tb_frame.f_code.co_code[last.tb_lasti] != _RAISE
+    if last is None or last.tb_frame.f_globals.get("__name__") == _RAISES_LATER:
+        return True
+    return not _is_own(last.tb_frame.f_code.co_code, last.tb_lasti)
+
+
+def _is_own(code: bytes, at: int) -> bool:
+    """Whether what comes out of this instruction was raised by the code. At the `RESUME` of a `yield`, both may be."""
+    return code[at] in _NO_SIGNAL or (code[at] == _RESUME and code[at + 1] & 3 >= _BEHIND_AWAIT)
+
+
+def _is_handler(frame: FrameType) -> bool:
+    """Whether it is the call of a signal's handler: it was given the signal's number and the frame that called it."""
+    return any(given is frame.f_back and type(number) is int for number, given in pairwise(_arguments(frame)))
+
+
+def _arguments(frame: FrameType) -> list[Any]:
+    code, values = frame.f_code, frame.f_locals
+    taken = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
+    if code.co_flags & CO_VARARGS:
+        taken += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
+    return taken
 
 
 def let_through(raised: BaseException) -> None:
