@@ -103,9 +103,9 @@ class Outages(Run):
             self.command(command, commanded, is_running=not how, is_killed=ends.random() < 0.5)
             edited -= {commanded} if command == "dispose" else set()
         if self.edits_at_stop and not how and command:
-            emitted = self.emitted()
-            self.edit_running(edited)  # what this emits counts from before the command
-            self.is_alike = self.is_alike and self.emitted() == emitted
+            before = self.emitted(), self.waiting()
+            self.edit_running(edited)  # what this emits, also to a part that waits, counts from before the command
+            self.is_alike = self.is_alike and (self.emitted(), self.waiting()) == before
         self.now += leap_s / 2
         if not how:
             self.go_on(edited)
@@ -185,9 +185,13 @@ class Outages(Run):
             if left_behind(self.evaluator.engine, standing, standing):
                 self.settle()
         self.evaluator.following.follow()
+        self.settle()  # also where nobody waits for it: what is due comes before the app has its say
 
     def emitted(self) -> list[int]:
         return [self.evaluator.engine.emitted(name) for name in NAMES]
+
+    def waiting(self) -> list[float]:
+        return sorted(timer[0] for timer in self.evaluator.engine.timers.heap if timer[2] is not None)
 
     def running(self) -> set[str]:
         standing = self.evaluator.engine.standing
