@@ -29,6 +29,9 @@ RETURNED: dict[str, tuple[str, Any, str]] = {
     "no list of partitions": ("partitions", None, "partitions raised TypeError"),
     "an id that is none": ("fetch", Batch(cast(Any, "a"), [1]), "whose first id is 'a', and no int"),
     "an error that is none": ("fetch", Batch(FAILS_AT, [], error=cast(Any, "no")), "is 'no', and no Exception"),
+    "no number": ("fetch", Batch(FAILS_AT, [], skipped=cast(Any, "a")), "whose skipped is 'a', and no int"),
+    "no records": ("fetch", Batch(FAILS_AT, [], rejected=cast(Any, 3)), "is 3, and no tuple of Rejected"),
+    "no record": ("fetch", Batch(FAILS_AT, [], rejected=cast(Any, ("a",))), "is ('a',), and no tuple of Rejected"),
     "no values": ("fetch", Batch(FAILS_AT, cast(Any, None)), "partition 'p': its batch raised"),
 }
 """By what a method returns: which, what, and what is said of it."""
@@ -102,6 +105,26 @@ def test_what_is_returned_in_the_place_of_something_else_is_named(returned: str)
     """By one error, which says what is wanted."""
     method, what, said = RETURNED[returned]
     check(method, lambda: what, said)
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+@pytest.mark.parametrize("time_of", [None, float])
+def test_values_that_raise_when_they_are_read_name_their_source(policy: Any, time_of: Any) -> None:
+    """Also where each is looked at by itself, as its time may be unreadable."""
+
+    class Raising(list[int]):
+        def __iter__(self) -> Any:
+            raise ConnectionError("away")
+
+    class Held(Own):
+        on_bad_record, timestamp = policy, time_of
+
+    source = Held("fetch", lambda: Batch(FAILS_AT - 1, Raising([FAILS_AT - 1, FAILS_AT])))
+    with QueryEvaluator(MemoryStore(), background=False, batch_events_max=3) as evaluator:
+        evaluator.source("own", source)
+        evaluator.create("of own", rx.source("own"))
+        with pytest.raises(SourceFailed, match="source 'own', partition 'p': its batch raised ConnectionError: away"):
+            evaluator.run()
 
 
 def test_a_reader_that_gives_what_it_has_given_is_named() -> None:

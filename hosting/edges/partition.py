@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
-from typing import Any
+from typing import Any, TypeVar
 
-from hosting.edges.source_calls import checked_batch, error_of, stands_still
+from hosting.edges.source_calls import called, checked_batch, stands_still
 from hosting.engine.blame import blamed
 from hosting.engine.turns import Events, Rejects
 from hosting.reports.incidents import Incidents
@@ -26,6 +26,7 @@ from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFaile
 from reliable_rx.operators.contract.arguments import plural
 from reliable_rx.reliable import Batch, Reader, Rejected
 
+T = TypeVar("T")
 COMING_POLL_S = 0.001
 COMING_S = 60.0
 TIMES_AT_ONCE = 64
@@ -96,30 +97,23 @@ class Partition:
         if batch.rejected:
             self.reached = self.position
             self.rejected = tuple(each for each in batch.rejected if each.position >= self.position)
-        self.ahead, self.start, self.coming = self._values(batch), 0, batch.coming
+        self.ahead, self.start, self.coming = self._of_batch(self._deduplicated, batch), 0, batch.coming
         if batch.ended or batch.error is not None:
             self.finished = batch
         return bool(self.ahead) or self.finished is not None or bool(self.rejected)
 
     def _fetch(self, reader: Reader, count_max: int) -> Batch:
-        try:
-            return checked_batch(self.source, self.name, reader.fetch(count_max), self.position)
-        except BaseException as raised:
-            error = error_of(self.source, self.name, "fetch", raised, self.position)
-        raise error
+        batch = called(self.source, self.name, "fetch", reader.fetch, count_max, position=self.position)
+        return checked_batch(self.source, self.name, batch, self.position)
 
-    def _values(self, batch: Batch) -> list[Any]:
-        """Return what of *batch* is new; its values may be read as late as here."""
-        try:
-            return self._deduplicated(batch)
-        except BaseException as raised:
-            error = error_of(self.source, self.name, "batch", raised, self.position)
-        raise error
+    def _of_batch(self, call: Callable[..., T], *given: Any) -> T:
+        """Return what *call* makes of a batch, whose values may be read as late as here."""
+        return called(self.source, self.name, "batch", call, *given, position=self.position)
 
     def _fetched(self, reader: Reader, count_max: int) -> Batch:
         """Fetch events whose time can be read, with the others among what could not be."""
         if not self.sifted and self.timestamp is not None:
-            self.sifted.extend(sift(self._fetch(reader, count_max), self.timestamp))
+            self.sifted.extend(self._of_batch(list, sift(self._fetch(reader, count_max), self.timestamp)))
         batch, times = self.sifted.popleft()
         self.times = times[max(0, self.position - batch.first) :]
         return batch

@@ -17,7 +17,7 @@ from hosting.reports.log import LOG
 from reliable_rx.class_of import is_a, name_of
 from reliable_rx.errors import ReliableRxError, SourceFailed, described
 from reliable_rx.operators.contract.arguments import cut
-from reliable_rx.reliable import Batch, Reader
+from reliable_rx.reliable import Batch, Reader, Rejected
 
 T = TypeVar("T")
 REMEDY = (
@@ -27,17 +27,16 @@ REMEDY = (
 METHODS = ("fetch", "acknowledge", "close")
 
 
-def called(source: str, partition: str | None, what: str, call: Callable[..., T], *given: Any) -> T:
+def called(source: str, partition: str | None, what: str, call: Callable[..., T], *given: Any, position: int = -1) -> T:
     """Return what *call* returns, which is *what* of a source. *Raises* `SourceFailed` for what is no error of ours."""
     try:
         return call(*given)
     except BaseException as raised:
-        error = error_of(source, partition, what, raised)
-    raise error
+        error = _error_of(source, partition, what, raised, position)
+    raise error  # once what was raised is not handled any more
 
 
-def error_of(source: str, partition: str | None, what: str, raised: BaseException, position: int = -1) -> BaseException:
-    """Return what is to be raised for what *what* of a source has *raised*, once that is not handled any more."""
+def _error_of(source: str, partition: str | None, what: str, raised: BaseException, position: int) -> BaseException:
     if is_a(raised, (ReliableRxError, KeyboardInterrupt)):
         return raised
     if not is_a(raised, Exception):
@@ -66,6 +65,10 @@ def checked_batch(source: str, partition: str, batch: Any, position: int) -> Bat
         what = f"fetch returned a Batch whose first id is {cut(batch.first)}, and no int"
     elif batch.error is not None and not is_a(batch.error, Exception):
         what = f"fetch returned a Batch whose error is {cut(batch.error)}, and no Exception"
+    elif not hasattr(type(batch.skipped), "__index__"):
+        what = f"fetch returned a Batch whose skipped is {cut(batch.skipped)}, and no int"
+    elif type(batch.rejected) is not tuple or not all(isinstance(each, Rejected) for each in batch.rejected):
+        what = f"fetch returned a Batch whose rejected is {cut(batch.rejected)}, and no tuple of Rejected"
     else:
         return batch
     raise _failed(source, partition, what, position)
