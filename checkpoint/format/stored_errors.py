@@ -38,6 +38,8 @@ CHAIN_MAX = 10
 """How many errors of a chain of causes are told and stored."""
 CAUSE_BYTES_MAX = 1 << 16
 """How long an error that led to another one may be, to be stored as itself and not as what it said."""
+ERROR_BYTES_MAX = 1 << 20
+"""How long an error may be with which a source ends, to be stored as itself and not as what it said."""
 MEMBERS_MAX = 100
 """How many members of a group, of groups in it and of those that led to it are stored one by one."""
 MEMBERS_TOLD_MAX = 30
@@ -72,6 +74,22 @@ def from_data(kind: str, text: str, trace: str, surviving: bytes | None, links: 
     StoredError('no')
     """
     return _led(_loaded(kind, text, trace, surviving), links)
+
+
+def from_store(error: Exception) -> Exception:
+    """Return *error* as it would come out of a store, where all may see it before and behind a restart.
+
+    Its traceback is text, and what pickle leaves out is gone. One that is too long is what it said.
+
+    >>> from_store(ValueError("no"))
+    ValueError('no')
+    """
+    cut(error)
+    kind, text, trace, surviving, links = to_data(error)
+    if surviving is not None and len(surviving) > ERROR_BYTES_MAX:
+        surviving = None
+    found: Any = from_data(kind, text if surviving is not None else cut_middle(text), trace, surviving, links)
+    return found  # type: ignore[no-any-return]
 
 
 def _led(error: BaseException, links: Iterable[Link]) -> BaseException:
@@ -115,7 +133,7 @@ def _loaded(kind: str, text: str, trace: str, surviving: bytes | None) -> BaseEx
         try:
             error: BaseException = pickle.loads(surviving)
             _check(error)
-            if trace:
+            if trace and type(error) is not StoredError:  # which has it among its fields
                 error.__dict__[_TRACE] = trace
             return error
         except BaseException as raised:  # its class is gone since, or another one: its data stands for it

@@ -232,8 +232,8 @@ class Intake(Appearing):
         for name, source in self.sources.items():
             ask = getattr(source, "trouble", None)
             trouble = called(name, None, "trouble", ask) if ask is not None else ""
-            still = (each.stands_still for each in self.order if each.stands_still and each.source == name)
-            yield name, trouble or next(still, "")
+            still = (each.reread.stands_still(each.name, each.position) for each in self.order if each.source == name)
+            yield name, trouble or next(filter(None, still), "")
 
     def next(self, time: float) -> Intaken | None:
         """Return the next turn's events, or what must be known before them; None if nothing is there or can be."""
@@ -334,7 +334,7 @@ class Intake(Appearing):
         """Whether the partitions that hold the others back have been silent for long enough to be left out."""
         now = self.clock()
         for partition in live:
-            if partition.idle_since is None and partition not in ready:
+            if (partition.idle_since is None or partition.reread.goes_on) and partition not in ready:
                 partition.idle_since = now
         return all(p in ready or now - (p.idle_since or now) >= self.idle_s for p in live)
 

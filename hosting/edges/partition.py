@@ -12,9 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
+from operator import index
 from typing import Any, TypeVar
 
-from hosting.edges.source_calls import called, checked_batch, stands_still
+from checkpoint.format.stored_errors import from_store
+from hosting.edges.reread import Reread
+from hosting.edges.source_calls import called, checked_batch
 from hosting.engine.blame import blamed
 from hosting.engine.turns import Events, Rejects
 from hosting.reports.incidents import Incidents
@@ -27,11 +30,12 @@ from reliable_rx.operators.contract.arguments import plural
 from reliable_rx.reliable import Batch, Reader, Rejected
 
 T = TypeVar("T")
-COMING_POLL_S = 0.001
 COMING_S = 60.0
+"""How long a replay waits for what is known to be on its way."""
+QUIET_S = 2.0
+"""How long it waits for a reader that has nothing, and does not say that more is coming."""
+PAUSE_S, PAUSE_MAX_S = 0.001, 0.05
 TIMES_AT_ONCE = 64
-REPEATS_MAX = 10
-"""So many batches in a row may have nothing new, and not even reach to where it would be: a reader finds its way."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,12 +70,8 @@ class Partition:
     heard_at: float = -inf
     """When events were taken of it last, or it was found to have some."""
     reached: int = 0
-    repeats: int = 0
-    """How many batches in a row have ended before `position`, and no further than others."""
-    behind: int = -1
-    """Where the last batch has ended that brought nothing new, or not only that."""
-    stands_still: str = ""
-    """What is said of its reader if these are many."""
+    reread: Reread = field(default_factory=Reread)
+    """What its reader has given since the last new event, although it was known."""
     sifts: bool = False
     """Whether an event whose time cannot be read is a record that could not be read, and no failure."""
     sifted: deque[tuple[Batch, list[float]]] = field(default_factory=deque)
@@ -97,9 +97,10 @@ class Partition:
         if batch.rejected:
             self.reached = self.position
             self.rejected = tuple(each for each in batch.rejected if each.position >= self.position)
-        self.ahead, self.start, self.coming = self._of_batch(self._deduplicated, batch), 0, batch.coming
+        self.ahead, self.start = self._of_batch(self._deduplicated, batch), 0
+        self.coming = batch.coming or self.reread.goes_on
         if batch.ended or batch.error is not None:
-            self.finished = batch
+            self.finished = batch if batch.error is None else replace(batch, error=from_store(batch.error))
         return bool(self.ahead) or self.finished is not None or bool(self.rejected)
 
     def _fetch(self, reader: Reader, count_max: int) -> Batch:
@@ -135,26 +136,23 @@ class Partition:
 
     def _deduplicated(self, batch: Batch) -> list[Any]:
         if batch.first == self.position:
-            self.repeats, self.stands_still = 0, ""
+            self.reread.over()
             return batch.values if isinstance(batch.values, list) else list(batch.values)
-        if batch.first > self.position >= batch.first - batch.skipped:
-            self.position = batch.first
-            return list(batch.values)
-        if batch.first > self.position:
+        first, values = index(batch.first), list(batch.values)
+        if first < self.position:
+            self.reread.met(first, first + len(values), self.position)
+            return values[self.position - first :]
+        if self.position < first - batch.skipped:
             raise PositionUnavailable(
                 f"{self.source} partition {self.name}: wanted id {self.position:,}, but the source goes on at "
-                f"{batch.first:,}; events were lost there",
+                f"{first:,}; events were lost there",
                 wanted=self.position,
-                first=batch.first,
-                end=batch.next,
+                first=first,
+                end=first + len(values),
             )
-        values, known = list(batch.values), self.position - batch.first
-        goes_on = batch.first + len(values) > self.behind
-        self.repeats = 0 if not 0 < len(values) < known else 1 if goes_on else self.repeats + 1
-        self.behind = batch.first + len(values)
-        if self.repeats >= REPEATS_MAX:
-            self.stands_still = stands_still(self.name, batch.first, batch.first + len(values) - 1, self.position)
-        return values[known:]
+        self.reread.over()
+        self.position = first
+        return values
 
     def take(self, count_max: int, time: float, *, singly: bool = False) -> Events:
         """Take at most *count_max* events as a turn. *Raises* `SourceFailed` for a time that cannot be read."""
@@ -242,13 +240,13 @@ class Partition:
         values, times = list[Any](), list[float]()
         while len(values) < count or self.position < first:  # ids of a turn are consecutive; skipped ones lie before it
             self._pass_over()
-            before, behind = self.position, self.behind
+            before = self.position
             arrived = self._arrived(max(1, count - len(values))) and self.waiting
             if arrived and self.position == first + len(values):
                 taken = self.take(count - len(values), time)
                 values += taken.values
                 times += taken.times or ()
-            elif arrived or not (before < self.position <= first or self.behind > behind):
+            elif arrived or not before < self.position <= first:
                 break
         self._pass_over()
         if self.position != first + count or len(values) != count:
@@ -266,12 +264,14 @@ class Partition:
 
     def _end_again(self, end: Sequence[Exception | None]) -> Exception | None:
         """Let the reader come to its end, if it can, as it may let go of something there; return how that was."""
+        position = self.position
         try:
             self.fill(1)
         except ReliableRxError as failed:
             if not end and (not is_a(failed, SourceFailed) or "method" in failed.fields):
                 raise
             # else a record that cannot be read lies behind the end, and was not there then
+        self.position, self.ahead, self.start, self.rejected = position, [], 0, ()  # whatever lies behind the end
         return end[0] if end else self.finished.error if self.finished is not None else None
 
     def _pass_over(self) -> None:
@@ -301,20 +301,27 @@ class Partition:
         return Rejects(self.source, self.name, first, behind, records, time)
 
     def _arrived(self, count_max: int) -> bool:
-        """Read ahead, waiting for what is known to be on its way; return whether something is there."""
-        deadline = wall.monotonic() + COMING_S
+        """Read ahead, waiting for what is known or may be on its way; return whether something is there."""
+        since, pause_s = wall.monotonic(), PAUSE_S
         while True:
+            position, behind = self.position, self.reread.behind
             try:
                 if self.fill(count_max):
                     return True
-                waits = self.coming
+                wait_s = COMING_S if self.coming else QUIET_S
             except LogUnavailable:
-                if wall.monotonic() > deadline:
+                if wall.monotonic() - since > COMING_S:
                     raise
-                waits = True
-            if not waits or wall.monotonic() > deadline:
+                wait_s = COMING_S
+            if self.position > position:
                 return False
-            wall.sleep(COMING_POLL_S)
+            if self.reread.behind > behind:
+                since, pause_s = wall.monotonic(), PAUSE_S
+            elif wall.monotonic() - since > wait_s:
+                return False
+            else:
+                wall.sleep(pause_s)
+                pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
 
 def sift(batch: Batch, timestamp: Callable[[Any], float]) -> Iterator[tuple[Batch, list[float]]]:

@@ -74,14 +74,6 @@ def checked_batch(source: str, partition: str, batch: Any, position: int) -> Bat
     raise _failed(source, partition, what, position)
 
 
-def stands_still(partition: str, first: int, last: int, position: int) -> str:
-    """Say that a reader gives again and again what it has given."""
-    return (
-        f"the reader of partition {cut(partition)} gives ids {first:,} to {last:,} again and again, "
-        f"where {position:,} is wanted: it is to go on behind what it has returned"
-    )
-
-
 def _named(source: str, partition: str | None) -> str:
     return f"source {cut(source)}" + ("" if partition is None else f", partition {cut(partition)}")
 

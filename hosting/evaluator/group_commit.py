@@ -16,7 +16,6 @@ from checkpoint.format.by_value import encode_query
 from checkpoint.format.code import OtherCode
 from checkpoint.format.codec import decode, digest, encode
 from checkpoint.format.salvage import salvage
-from checkpoint.format.stored_errors import lasting
 from checkpoint.sealed_log.journal import Journal
 from hosting.engine.turns import (
     Answer,
@@ -188,8 +187,7 @@ def nondeterminism(
 def entry_of(turn: Turn, code: bytes | None) -> Entry:
     """Write a turn without its events; how a partition ends is no event, and may not be said again."""
     if isinstance(turn, Events):
-        count, error = len(turn.values), turn.error
-        end = (None if error is None else lasting(error),) if turn.ended else ()
+        end, count = (turn.error,) if turn.ended else (), len(turn.values)
         return ("events", turn.source, turn.partition, turn.first, count, turn.time, turn.ended, turn.singly, *end)
     if isinstance(turn, Rejects):
         return ("rejects", turn.source, turn.partition, turn.first, turn.next, len(turn.records), turn.time)

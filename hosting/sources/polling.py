@@ -268,6 +268,8 @@ class PolledReader:
             self._fails = False
             try:
                 batch = self._reader.fetch(min(FETCH_MAX, most - len(self._values)))
+                if not isinstance(batch.values, list):  # an iterator has no length, and is true when it has nothing
+                    batch = replace(batch, values=list(batch.values))
             except ReliableRxError:
                 if not self._values:
                     raise
