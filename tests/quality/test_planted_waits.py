@@ -12,14 +12,18 @@ from typing import Any
 
 import pytest
 import test_held_back
+import test_sources_again
 import test_unhosted_fluent
 import test_unhosted_rebuild
 from planted_checks import Plants
 
+import hosting.edges.partition
 import hosting.sources.csv_records
 import hosting.sources.text_files
 import reliable_rx as rx
 from hosting import FileSource
+from hosting.edges.partition import Partition
+from hosting.edges.reread import Reread
 from hosting.reports.held_back import HeldBackWatch
 from reliable_rx.query.query import Query
 from reliable_rx.unhosted.subscribing import LivePickler
@@ -55,7 +59,31 @@ def rebuilt(place: Place) -> None:
     test_unhosted_rebuild.test_values_of_local_classes_are_rebuilt()
 
 
-CHECKS = {"waits": waits, "fields": fields, "fluent": fluent, "rebuilt": rebuilt}
+def ends(place: Place) -> None:
+    """Handlers of an error with which a source ends, before a start and behind it."""
+    for kind in ("raised", "slots", "too long"):
+        test_sources_again.test_an_end_is_the_same_behind_a_start(kind)
+
+
+def quiet(place: Place) -> None:
+    """Readers that have nothing for a while."""
+    test_sources_again.test_a_replay_waits_for_a_reader_that_has_nothing_yet("now and then", None, False)
+
+
+def early(place: Place) -> None:
+    """A reader that begins before the id at which it is opened."""
+    test_sources_again.test_a_reader_that_finds_its_way_is_not_idle()
+
+
+def behind(place: Place) -> None:
+    """A source that has more behind its end than it had."""
+    test_sources_again.test_what_lies_behind_a_journalled_end_is_left_alone("skipped")
+
+
+CHECKS: dict[str, Callable[[Place], None]] = {
+    "waits": waits, "fields": fields, "fluent": fluent, "rebuilt": rebuilt,
+    "ends": ends, "quiet": quiet, "early": early, "behind": behind,
+}  # fmt: skip
 planted = Plants(CHECKS, raises=(Exception, pytest.fail.Exception))
 
 
@@ -81,6 +109,30 @@ def a_method_that_takes_an_observer_only(patch: pytest.MonkeyPatch) -> None:
 @planted("rebuilt")
 def states_of_local_classes_that_are_rebuilt(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LivePickler, "persistent_id", lambda self, value: None)
+
+
+@planted("ends")
+def an_error_of_a_source_that_is_another_one_behind_a_start(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hosting.edges.partition, "from_store", lambda error: error)
+
+
+@planted("quiet")
+def a_replay_that_takes_one_empty_batch_for_a_loss(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hosting.edges.partition, "QUIET_S", -1.0)
+
+
+@planted("early")
+def a_reader_that_is_idle_while_it_finds_its_way(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reread, "met", lambda self, first, end, position: None)
+
+
+@planted("behind")
+def an_end_that_moves_when_it_is_asked_for_again(patch: pytest.MonkeyPatch) -> None:
+    def end_again(self: Partition, end: Any) -> Any:
+        self.fill(1)
+        return end[0]
+
+    patch.setattr(Partition, "_end_again", end_again)
 
 
 @pytest.mark.parametrize("name", planted.names())
