@@ -178,11 +178,12 @@ class ByAnotherPython(AtStop):
         is_heard = emitted != self.evaluator.engine.emitted(name) and not {*names, name}.isdisjoint(hear - {name})
         self.is_alike = self.is_alike and not is_heard
 
-    def start(self, ends: random.Random) -> None:
+    def start(self, ends: random.Random) -> bool:
         self.pythons.change()
         self.evaluator = self.opened()
         reports = self.evaluator.statistics().reports.values()
         self.is_alike = self.is_alike and not any("holds code" in each for each in reports)
+        return False
 
 
 class Twice(Timed):

@@ -110,7 +110,8 @@ class Outages(Run):
         if not how:
             self.go_on(edited)
         else:
-            self.start(ends)
+            has_stepped = self.start(ends)
+            self.is_alike = self.is_alike and not (act and has_stepped)  # what was due came before the app had its say
         if act:
             call(self.evaluator, act, called)
             self.settle()
@@ -147,15 +148,17 @@ class Outages(Run):
             evaluator.source(name, ListSource(values, follow=True))
         return evaluator
 
-    def start(self, ends: random.Random) -> None:
-        """Start the app, and once more where that process ends at once."""
+    def start(self, ends: random.Random) -> bool:
+        """Start the app, and once more where that process ends at once; return whether that one has taken steps."""
         self.evaluator = self.opened()
         again = ends.choice(AGAIN)
+        steps = ends.randrange(4) if again == "killed behind steps" else 0
         if again:
-            for _ in range(ends.randrange(4) if again == "killed behind steps" else 0):
+            for _ in range(steps):
                 self.evaluator.step()
             self.end(again)
             self.evaluator = self.opened()
+        return steps > 0
 
     def end(self, how: str) -> None:
         if how == "full checkpoint":
@@ -185,7 +188,6 @@ class Outages(Run):
             if left_behind(self.evaluator.engine, standing, standing):
                 self.settle()
         self.evaluator.following.follow()
-        self.settle()  # also where nobody waits for it: what is due comes before the app has its say
 
     def emitted(self) -> list[int]:
         return [self.evaluator.engine.emitted(name) for name in NAMES]
