@@ -365,7 +365,12 @@ class FileReader:
         end = wanted - self._lane.skip
         there = f"partition {self._partition!r} of {self._source} has {plural(end, 'record')}"
         message = f"{there}, and record {wanted} is wanted"
-        return PositionUnavailable(f"{message}; put the whole file back", wanted=wanted, first=0, end=end)
+        return PositionUnavailable(
+            f"{message}; put the whole file back, or declare another one under another name",
+            wanted=wanted,
+            first=0,
+            end=end,
+        )
 
 
 def _format_of(paths: Sequence[Path]) -> Format:

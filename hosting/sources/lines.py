@@ -282,7 +282,11 @@ class Lines:
             raise SourceFailed(f"{self._path} cannot be looked at: {error}", source=str(self._path)) from error
         if not os.path.samestat(there, os.fstat(self._file.fileno())):
             message = f"{self._path} has been replaced by another file behind byte {self.offset:,}"
-            raise SourceFailed(f"{message}; append to a file that is followed, or put it back", source=str(self._path))
+            remedy = (
+                "append to a file that is followed, or put it back before the next start, which cannot tell the two"
+            )
+            other = "if it is gone, declare the new one as a source of another name"
+            raise SourceFailed(f"{message}; {remedy}; {other}", source=str(self._path))
 
     def _read_safely(self, action: Callable[[], Any]) -> Any:
         try:
