@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from cli_process import cli, running, wait_for, write
+from other_pythons import Pythons
 from test_cli_run import FINITE
 
 import reliable_rx as rx
 from checkpoint import SqliteStore
-from hosting import ListSource, QueryEvaluator
+from hosting import ListSource, QueryEvaluator, event_time
 from hosting.cli import store_status
 from hosting.cli.command import main
 from hosting.cli.stores import Folder
@@ -159,6 +160,38 @@ def test_what_is_left_out_is_counted(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["inspect", str(tmp_path / "s")]) == 0
     shown = capsys.readouterr().out
     assert "\na, b, c and 1 more\n" in shown and "\ne\n" in shown and "; --all" not in shown
+
+
+EMPTY = "from hosting import App\n\napp = App()\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--all"], ["--app"], ["--all", "--app"]], ids=" ".join)
+def test_each_query_has_a_line_whatever_it_is(
+    options: list[str], tmp_path: Path, interpreters: Pythons, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each standing query has a line with its status, a suspended one too: in the interpreter that made it, and in that
+    which has suspended it, whatever it was before."""
+    name = tmp_path.name.replace("-", "_")  # one that no module has yet
+    more = [f"{write(tmp_path, f'{name}.py', EMPTY)}:app"] if "--app" in options else []
+    n: Any = rx.source("n").map(lambda x: x)  # with code, or another interpreter takes it over as it is
+    queries = {"runs": n.scan(max), "groups": n.group_by(bool).flat_map(lambda g: g.count()), "ends": n.take(1)}
+    queries |= {"fails": n.map(lambda x: 1 // x), "timed": n.buffer_with_time(9.0), "stays": n}
+    for declared in (queries, {"stays"}, {"stays"}):  # the last stores again what it found suspended
+        with SqliteStore(tmp_path / "s") as store, QueryEvaluator(store, background=False) as evaluator:
+            evaluator.source("n", ListSource([0, 1], follow=True))
+            for name in declared:
+                clock = event_time(float, lateness_s=1.0) if name == "timed" else None
+                evaluator.create(name, queries[name], clock=clock)
+            evaluator.run(until=lambda: evaluator.intake.partitions["n", "0"].position == 2)
+            evaluator.checkpoint()
+        for number in (0, 1):
+            interpreters.number = number
+            assert main(["inspect", str(tmp_path / "s"), *options, *more]) == 0
+            lines = capsys.readouterr().out.split("standing queries\n")[1].splitlines()
+            found = dict(line.split()[:2] for line in lines[1 : 1 + len(queries)])
+            assert found.keys() == queries.keys()
+            assert declared is queries or {found[name] for name in queries if name != "stays"} == {"suspended"}
+            assert found["stays"] == "running"
 
 
 def test_a_status_says_what_it_waits_for_only_where_it_waits() -> None:

@@ -7,6 +7,7 @@ where the app was run, or name the app. What is not, and code of another interpr
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from hosting.cli.terminal import say
 from hosting.cli.wording import BadUsage, cell, moment, plural, size, span, table
 from hosting.engine.failure import read_failure
 from hosting.engine.hosted_query import TopRow
-from hosting.engine.records import read_records
+from hosting.engine.records import query_of, read_records
 from hosting.engine.suspended import SUSPENDED
 from reliable_rx import Limits, Query
 from reliable_rx.errors import described
@@ -138,10 +139,7 @@ def clock(time: float) -> str:
 def query_table(
     queries: Sequence[TopRow], rows: dict[Any, Any], meta: dict[str, Any], everything: bool
 ) -> Iterator[str]:
-    counts: dict[Any, int] = {}
-    for key in rows:
-        owner = key[1] if key[0] == "top" else key[0]
-        counts[owner] = counts.get(owner, 0) + 1
+    counts = Counter(map(query_of, rows))
     shown = queries if everything else queries[:SHOWN_MAX]
     yield ""
     yield plural(len(queries), "standing query", "standing queries")
