@@ -171,6 +171,72 @@ def test_a_failed_query_is_named_and_makes_the_exit_code_3(tmp_path: Path) -> No
     assert cli("tail", "partly.store", "twice", cwd=tmp_path).stdout.count("\n") == 3
 
 
+CALLS = """
+import asyncio
+import sys
+import threading
+
+import reliable_rx as rx
+from hosting import App
+
+app = App(checkpoint_interval_s=0.1)
+numbers = app.push("numbers")
+hosts, is_out = [], threading.Event()
+
+
+async def ask(n):
+    print("asked for", n, flush=True)
+    if n >= 2:
+        is_out.set()
+    while sys.argv[-1] == "never" or not hosts[0].calls.finishing:
+        await asyncio.sleep(0.001)
+    return -n
+
+
+app.query("answers", rx.source("numbers").map_async(ask, concurrency=2))
+
+
+@app.feed
+def push_some(evaluator):
+    hosts.append(evaluator)
+    if numbers.end == 0:
+        numbers.push([1, 2, 3])
+    is_out.wait()
+    END
+"""
+ENDS = {"SIGTERM": "threading.Event().wait()", "SIGINT": "threading.Event().wait()", "fails": "1 / 0", "ends": ""}
+
+
+@pytest.mark.parametrize("way", ENDS)
+def test_a_run_that_ends_takes_the_answers_to_calls_in_flight(way: str, tmp_path: Path) -> None:
+    """However a run ends in order, calls that are in flight and are answered shortly are not made again."""
+    write(tmp_path, "calls.py", CALLS.replace("END", ENDS[way]))
+    code = 1 if way == "fails" else 0
+    with running("run", "calls.py:app", "--store", "s", cwd=tmp_path) as process:
+        if way.startswith("SIG"):
+            wait_for(process, "asked for 2")
+            process.send_signal(getattr(signal, way))
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == code, complaint
+    assert cli("tail", "s", "answers", cwd=tmp_path).stdout == "0\t-1\n1\t-2\n"
+    write(tmp_path, "calls.py", CALLS.replace("END", ""))
+    again = cli("run", "calls.py:app", "--store", "s", cwd=tmp_path).stdout
+    assert re.findall("asked for .", again) == ["asked for 3"]
+
+
+def test_a_second_signal_ends_the_wait_for_answers(tmp_path: Path) -> None:
+    """While a stop waits for a call that is not answered `run` says what a second signal does, and that does it."""
+    write(tmp_path, "calls.py", CALLS.replace("END", ENDS["SIGINT"]).replace("sys.argv[-1]", "'never'"))
+    with running("run", "calls.py:app", "--store", "s", cwd=tmp_path) as process:
+        wait_for(process, "asked for 2")
+        process.send_signal(signal.SIGINT)
+        wait_for(process, "Ctrl-C again to stop at once")
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert complaint.count("no last checkpoint") == 1
+
+
 HANGS = """
 import time
 from hosting import App, ListSource

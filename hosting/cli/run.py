@@ -101,7 +101,7 @@ def hint_of(stop: Stop) -> Iterator[None]:
 
     def say_it() -> None:
         if stop.wait() and not ended.wait(TOGETHER_S):
-            say("stopping behind the turn at work, with a last checkpoint; Ctrl-C again to stop at once")
+            say("stopping behind the turn and the calls at work, with a last checkpoint; Ctrl-C again to stop at once")
 
     thread = threading.Thread(target=say_it, name="stop hint", daemon=True)
     thread.start()
@@ -136,8 +136,12 @@ def run(where: str, address: StoreAddress, *, plain: bool) -> int:
                     tell(evaluator, "companion", companions.error, errors)
                 if stop.asked or errors:
                     companions.stop()
-                    return companions.ended
-                return bool(feeds or companions) and are_done(feeds, evaluator)
+                    is_over = companions.ended
+                else:
+                    is_over = bool(feeds or companions) and are_done(feeds, evaluator)
+                if is_over:
+                    evaluator.stop()  # takes the answers to calls in flight, which `until` alone does not
+                return is_over
 
             evaluator.run(until=done)
             while companions and evaluator.finished and not done():  # what they bring may have partitions of its own
