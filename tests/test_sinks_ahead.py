@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from hosting import App, JsonLinesSink, ListSource, QueryEvaluator, SqliteTableS
 from hosting.cli.command import main
 from hosting.repair.lost import QUIET_EACH, QUIET_TIMES
 from reliable_rx.errors import PositionUnavailable
+from reliable_rx.operators.contract.choices import Delivery
+from reliable_rx.reliable import Sink
 
 APP = f"{__name__}:app"
 OTHERS = ["other 0", "other 1"]
@@ -195,3 +197,55 @@ def test_a_store_in_which_nothing_has_begun_is_not_called_another_ones(tmp_path:
         run(app, tmp_path)
     assert main(["store", "repair", str(tmp_path / "store"), "--app", APP, "--yes"]) == 0
     assert run(app, tmp_path) == dict.fromkeys(["sum", *OTHERS], 40)
+
+
+GONE: dict[str, Callable[[Path], None]] = {
+    "deleted": lambda folder: shutil.rmtree(folder / "store"),
+    "another": lambda folder: [shutil.rmtree(folder / "store"), (folder / "other").rename(folder / "store")][1],
+}
+
+
+@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("kind", ["file", "made file", "table", "made table"])
+@pytest.mark.parametrize("delivery", ["exactly_once", at_each_commit("at_least_once")])
+def test_a_repair_says_what_sinks_of_another_store_refuse_a_start_with(
+    delivery: Delivery,
+    kind: str,
+    gone: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It ends with 1 and the words of the start; with 0 only where no sink was looked at, and it says so."""
+    declared_with(kind, tmp_path / "away", delivery)
+    run(app, tmp_path)
+    (tmp_path / "store").rename(tmp_path / "other")
+    declared_with(kind, tmp_path, delivery)
+    run(app, tmp_path)
+    GONE[gone](tmp_path)
+    declared_with(kind, tmp_path, delivery)
+    command = ["store", "repair", str(tmp_path / "store")]
+    for _ in range(2):  # the first start makes the store
+        with pytest.raises(PositionUnavailable, match="belongs to another store than") as refused:
+            run(app, tmp_path)
+        assert main([*command, "--app", APP, "--yes"]) == 1
+        assert capsys.readouterr().err == f"reliable-rx: {refused.value.message}\n"
+    monkeypatch.setattr("sys.stdin", None)  # nobody agrees that a sink is made
+    is_made = kind.startswith("made")
+    assert main([*command, "--app", APP]) == (0 if is_made else 1)
+    assert ("starts as it is, as far as is known without the sinks of 'sum'" in capsys.readouterr().out) is is_made
+    assert main(command) == 0
+    assert "starts as it is, as far as is known without the sinks of its app" in capsys.readouterr().out
+
+
+def declared_with(kind: str, folder: Path, delivery: Delivery) -> None:
+    """Declare a query with one sink of a *kind*."""
+    global app
+    folder.mkdir(exist_ok=True)
+    app = App(checkpoint_interval_s=1e9, delivery=delivery)
+    app.query("sum", app.source("n", ListSource(list(range(5)), follow=True)).scan(lambda a, b: a + b))
+
+    def make() -> Sink:
+        return JsonLinesSink(folder / "out.jsonl") if "file" in kind else SqliteTableSink(folder / "out.db", "t")
+
+    app.sink("sum", make if kind.startswith("made") else make())

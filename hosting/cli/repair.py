@@ -47,7 +47,8 @@ def repair(address: StoreAddress, *, app: str | None, yes: bool) -> int:
             closed = []
             files, diagnosis = looked_at(address, declared, may_open=True)
         if diagnosis.refusal is None and not files:
-            unknown = f", as far as is known without {those_of(closed)}" if closed else ""
+            unseen = those_of(closed) if closed else "the sinks of its app, which --app names" if app is None else ""
+            unknown = f", as far as is known without {unseen}" if unseen else ""
             say(f"{address} starts as it is{unknown}; there is nothing to repair")
             for each in diagnosis.notes:
                 say(f"what its start does: {each.subject}: {each.wrong}")

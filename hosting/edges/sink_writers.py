@@ -29,15 +29,14 @@ from hosting.edges.sink_positions import (
     target_of,
 )
 from hosting.edges.sink_writer import SinkWriter, checked_policy, tamed
-from hosting.edges.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over
+from hosting.edges.sinks_ahead import AHEAD_MAX, ahead_of_store, check_had, passed_over, refuses_start
 from hosting.edges.streams import Streams
 from hosting.engine.cycles import there_are
 from hosting.engine.engine import QueryEngine
 from hosting.engine.side_streams import why_never_of_source
 from hosting.reports.incidents import Incidents
 from hosting.reports.statistics import SinkFigures
-from reliable_rx.class_of import is_a
-from reliable_rx.errors import PositionUnavailable, StoreUnavailable
+from reliable_rx.errors import StoreUnavailable
 from reliable_rx.handled import forget, note, noted
 from reliable_rx.names import query_of
 from reliable_rx.operators.contract.choices import Delivery, OnError
@@ -275,12 +274,8 @@ class Outlets:
                 self._take_place(writer)
             self._warn_if_never(writer, stream)
         except BaseException as error:
-            if (
-                starting
-                and is_a(error, PositionUnavailable)
-                and getattr(error, "fields", {"first": 0}).get("first") is None
-            ):
-                raise  # none of its ids was ever to be had here: it may be the wrong store
+            if starting and refuses_start(error):
+                raise  # it may be the wrong store
             if not writer.was_known:
                 writer.label = UNMADE  # it has never been a sink of this stream, and may have been meant for another
             if writer.holder not in stream.holders:  # declared after the start: what it lacks from here on is kept

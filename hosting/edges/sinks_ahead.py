@@ -26,6 +26,7 @@ from hosting.engine.engine import QueryEngine
 from hosting.engine.turns import Output
 from hosting.reports.store_commands import command_on
 from hosting.sinks.origins import claim
+from reliable_rx.class_of import is_a
 from reliable_rx.errors import PositionUnavailable
 from reliable_rx.interrupts import let_through
 from reliable_rx.names import query_of
@@ -136,14 +137,24 @@ def passed_over(stream: str, first: int, behind: int) -> Output:
     return Output(stream, first, [Unreadable(f"value of {stream!r}", COMES_AGAIN)] * (behind - first))
 
 
-def positions(sinks: Sinks, store: StoreReader) -> dict[str, Had]:
-    """Return how far the sinks of *store* are, by stream. What a sink raises the next start will say."""
+def refuses_start(error: BaseException) -> bool:
+    """Whether what a sink raises at its opening refuses the start: none of its ids was ever to be had here."""
+    return is_a(error, PositionUnavailable) and getattr(error, "fields", {"first": 0}).get("first") is None
+
+
+def positions(sinks: Sinks, store: StoreReader, *, as_start: bool = False) -> dict[str, Had]:
+    """Return how far the sinks of *store* are, by stream.
+
+    What a sink raises the next start will say; *as_start* *Raises* what refuses that.
+    """
     found: dict[str, Had] = {}
     for stream, ask in sinks:
         try:
             had = ask(store.owner)
         except BaseException as raised:
             let_through(raised)
+            if as_start and refuses_start(raised):
+                raise
             continue
         if had is not None:
             before = found.get(stream, had)

@@ -91,7 +91,8 @@ class Diagnosis:
 def diagnose(copy: Copy) -> Diagnosis:
     """Say what keeps the app from starting on *copy*, which is repaired on the way.
 
-    *Raises* `StoreOwned`, `StoreUnavailable`, and `CheckpointRefused` for a store of which no generation can be read.
+    *Raises* `StoreOwned`, `StoreUnavailable`, `CheckpointRefused` for a store of which no generation can be read, and
+    `PositionUnavailable` for a sink of another store.
     """
     refusal, notes = tried(copy)
     nothing: tuple[PassesOver, list[Finding], bool] = ("", [], False)
@@ -243,9 +244,10 @@ def disordered(evaluator: QueryEvaluator) -> list[Finding]:
 
 
 def ahead(copy: Copy, *, has_lost: bool) -> list[Finding]:
-    """Name the sinks that have ids which the store has never given."""
+    """Name the sinks that have ids which the store has never given. *Raises* what a sink refuses the start with."""
     evaluator = copy.to_repair()
-    known = positions(copy.sinks, evaluator.store) if evaluator.delivery == "exactly_once" else {}
+    known = positions(copy.sinks, evaluator.store, as_start=True)
+    known = known if evaluator.delivery == "exactly_once" else {}
     try:
         evaluator.start()
         return [
