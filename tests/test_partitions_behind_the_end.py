@@ -567,7 +567,7 @@ def test_readers_of_a_stream_are_named_by_a_restart(
     assert "since what it reads has: name it in one call with values" in capsys.readouterr().out
     (tmp_path / "in" / "day-2.jsonl").write_text("2\n")
     assert main(["restart", "chained.store", "values", "--app", "chained:app"]) == 0
-    assert "those that read it and had ended stay so: behind" in capsys.readouterr().out
+    assert "those that read it and had completed stay so: behind" in capsys.readouterr().out
 
 
 def test_a_clock_ends_though_another_query_was_asked_for_what_is_new() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from conditions import until
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
+from hosting.cli.command import main
 from reliable_rx.errors import TooLate
 from reliable_rx.testing.faults import ProcessDied, arm, raise_
 
@@ -112,6 +114,39 @@ def test_what_reads_a_restarted_query_is_restarted_behind_it() -> None:
     drain(evaluator)
     assert emitted(evaluator, "reads")[-1][1] == -4
     evaluator.close()
+
+
+@pytest.mark.parametrize("names", [("q",), ("q", "recovers"), ("q", "deep", "took")])
+def test_the_command_says_of_each_reader_what_becomes_of_it(
+    names: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who is said to run again had failed with it and runs; who is said to stay as it was had completed, and gets
+    nothing; who had failed by a fault of its own, or goes on with another source, is not named."""
+    q: Any = rx.source("q")
+    readers = {"with": q.map(abs), "deep": rx.source("with").map(abs), "both": q.merge(rx.source("with"))}
+    readers |= {"recovers": q.catch(rx.of(0)), "took": q.take(1), "own": q.map(lambda x: 1 // 0), "on": q.catch(n())}
+    with SqliteStore(tmp_path / "s") as store, hosted(store, [1, 2]) as evaluator:
+        for name, query in readers.items():
+            evaluator.create(name, query)
+        drain(evaluator)
+        before = {name: evaluator.query(name) for name in readers}
+    assert main(["restart", str(tmp_path / "s"), *names, "--yes"]) == 0
+    said = capsys.readouterr().out
+    again, stay = (re.search(f"; those that [^;]*{how}: ([^;\n]*)", said) for how in ("run again too", "stay so"))
+    with SqliteStore(tmp_path / "s") as store, hosted(store, [1, 2]) as evaluator:
+        evaluator.start()
+        after = {name: evaluator.query(name) for name in readers.keys() - {*names}}
+    expected = {name: each for name, each in before.items() if name in after and name not in ("own", "on")}
+    for told, was, status in ((again, "failed", "running"), (stay, "completed", "completed")):
+        named = set() if told is None else {*told[1].split(", ")}
+        assert named == {name for name, each in expected.items() if each.status == was}, said
+        assert {after[name].status for name in named} <= {status}
+        assert status == "running" or all(after[name].emitted == before[name].emitted for name in named)
+    assert all(after[name].status == before[name].status for name in ("own", "on"))
+
+
+def n() -> Any:
+    return rx.source("n").map(lambda x: x)
 
 
 def test_what_had_failed_with_a_disposal_runs_again_with_the_query() -> None:

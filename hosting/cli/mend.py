@@ -44,11 +44,12 @@ def restart(address: StoreAddress, queries: Sequence[str], *, app: str | None, y
         engine = evaluator.engine
         readers = {query: [each for each in all_readers_of(engine, query) if each not in queries] for query in queries}
         before = {query: was(evaluator, query, readers[query], yes=yes) for query in queries}
+        done = {query: [each for each in ended_readers(evaluator, query) if each not in queries] for query in queries}
         failed, waited = ended_with_an_error(evaluator), evaluator.intake.late.sources
         evaluator.restart(*queries)
         others = sorted(failed - ended_with_an_error(evaluator) - {*queries})
-        told = [told_restart(evaluator, query, before[query], readers[query], app=app) for query in queries]
-        also = [f"so do those that failed with it: {name_some(others)}"] if others else []
+        told = [told_restart(evaluator, each, before[each], readers[each], done[each], app=app) for each in queries]
+        also = [f"those that had failed with it run again too: {name_some(others)}"] if others else []
         stay = [*left_behind(engine, engine.standing, engine.standing)]
         also += [f"still failed, and to be created by their app: {name_some(stay)}"] if stay else []
         also += told_left_out(evaluator, waited - evaluator.intake.late.sources)
@@ -69,16 +70,17 @@ def was(evaluator: QueryEvaluator, query: str, readers: Sequence[str], *, yes: b
     return standing.status if standing.error is None else f"{standing.status} with {described(standing.error)}"
 
 
-def told_restart(evaluator: QueryEvaluator, query: str, was: str, readers: Sequence[str], *, app: str | None) -> str:
-    """Say how *query*, which *was* as it is said, is behind its restart."""
+def told_restart(
+    evaluator: QueryEvaluator, query: str, was: str, readers: Sequence[str], done: Sequence[str], *, app: str | None
+) -> str:
+    """Say how *query*, which *was* as it is said, is behind its restart: of those that read it some had been *done*."""
     after = evaluator.query(query)
     if after.status == FAILED:
         return f"{query} was {was}; it has failed again at once: {after.error}"
     if after.status == COMPLETED:
         return f"{query} was {was}; it has completed at once, since {why_over(evaluator, query, app=app)}"
     also = f"; so do those that read it, under ids behind an end: {name_some(readers)}" if readers else ""
-    ended = ended_readers(evaluator, query)
-    also += f"; those that read it and had ended stay so: {name_some(ended)}" if ended else ""
+    also += f"; those that read it and had completed stay so: {name_some(done)}" if done else ""
     return f"{query} was {was}; it runs again, without state, from id {after.emitted:,} on{also}"
 
 
