@@ -22,7 +22,7 @@ from hosting.sources.faults import FaultySource
 from hosting.sources.polling import PolledSource, Want
 from hosting.sources.shared import SharedSource
 from reliable_rx import operators as ops
-from reliable_rx.errors import ReliableRxError, SourceFailed
+from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed
 from reliable_rx.reliable import DeadLetter
 from reliable_rx.testing import check_ledger, hostile
 from reliable_rx.testing.steps import add
@@ -321,6 +321,54 @@ def test_pushed_values_whose_class_is_gone(policy: Any, monkeypatch: pytest.Monk
         assert [each.position for each in letters] == ([1, 2] if policy == "dead_letter" else [])
         assert all(b"Gone" in bytes.fromhex(each.value) for each in letters)
         evaluator.close()
+
+
+READABLE = {"all": True}
+
+
+def readable(value: Any) -> Any:
+    if value == 13 and not READABLE["all"]:
+        raise LookupError("the decoder of 13 is gone")
+    return value
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+@pytest.mark.parametrize("kind", ["pushed", "file", "time"])
+def test_a_record_that_cannot_be_read_again_is_named(
+    kind: str, policy: Any, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a kill, to leave out what a turn had taken is refused with the id, the reason, and what is to be done."""
+
+    def opened(policy: Any) -> QueryEvaluator:
+        made = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9, batch_events_max=at_once)
+        if kind == "pushed":
+            pushed = made.push("rows", on_bad_record=policy)
+            if not pushed.end:
+                pushed.push([1, Gone(), 3])
+        else:
+            read: Any = {"timestamp": readable} if kind == "time" else {"parse": lambda line: readable(float(line))}
+            made.source("rows", FileSource(tmp_path / "rows.jsonl", on_bad_record=policy, **read))
+        made.create("count", rx.source("rows").pipe(ops.count()))
+        return made
+
+    (tmp_path / "rows.jsonl").write_text("1.0\n13.0\n3.0\n")
+    store, why = MemoryStore(), "the decoder of 13 is gone" if kind != "pushed" else "attribute 'Gone'"
+    first = opened("fail")
+    while first.step():
+        pass
+    first.flush()
+    first.abandon()
+    store = store.reopen()
+    with monkeypatch.context() as patch:
+        patch.setitem(READABLE, "all", False)
+        patch.delattr(f"{__name__}.Gone")
+        with pytest.raises(PositionUnavailable, match=rf"id 1, which was read then, .*{why}.*; let it read as it did"):
+            opened(policy).start()
+    store = store.reopen()
+    with opened("fail") as evaluator:
+        evaluator.start()
+        assert evaluator.recovery is not None and evaluator.recovery.replayed_events == 3
 
 
 def test_a_sink_takes_the_dead_letters_of_a_source(tmp_path: Path) -> None:

@@ -237,9 +237,9 @@ class Partition:
 
         *end* has the error, if any, with which it *ended*; a journal of before does not say that.
         """
-        values, times = list[Any](), list[float]()
+        values, times, passed = list[Any](), list[float](), list[Rejected]()
         while len(values) < count or self.position < first:  # ids of a turn are consecutive; skipped ones lie before it
-            self._pass_over()
+            passed += self._pass_over()
             before = self.position
             arrived = self._arrived(max(1, count - len(values))) and self.waiting
             if arrived and self.position == first + len(values):
@@ -248,11 +248,11 @@ class Partition:
                 times += taken.times or ()
             elif arrived or not before < self.position <= first:
                 break
-        self._pass_over()
+        passed += self._pass_over()
         if self.position != first + count or len(values) != count:
             raise PositionUnavailable(
                 f"{self.source} partition {self.name}: a turn of the journal took ids {first:,} to {first + count:,}, "
-                f"but the source now gives only {len(values):,} of them; it must keep what has not been acknowledged",
+                f"but the source now gives only {len(values):,} of them; {why_less(passed, first)}",
                 wanted=first + count,
                 first=first,
                 end=self.position,
@@ -274,11 +274,12 @@ class Partition:
         self.position, self.ahead, self.start, self.rejected = position, [], 0, ()  # whatever lies behind the end
         return end[0] if end else self.finished.error if self.finished is not None else None
 
-    def _pass_over(self) -> None:
-        """Leave out, as the first run did, what lies before the position: the journal has no turn of it."""
-        left = tuple(each for each in self.rejected if each.position >= self.position)
-        self.passed += len(self.rejected) - len(left)
-        self.rejected = left
+    def _pass_over(self) -> list[Rejected]:
+        """Leave out, as the first run did, what lies before the position: the journal has no turn of it; return it."""
+        passed = [each for each in self.rejected if each.position < self.position]
+        self.passed += len(passed)
+        self.rejected = tuple(each for each in self.rejected if each.position >= self.position)
+        return passed
 
     def reject_again(self, first: int, behind: int, count: int, time: float) -> Rejects:
         """Take the records of a journalled turn that could not be read once more. *Raises* `PositionUnavailable`."""
@@ -322,6 +323,17 @@ class Partition:
             else:
                 wall.sleep(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_MAX_S)
+
+
+def why_less(passed: Sequence[Rejected], first: int) -> str:
+    """Say why events from id *first* on are missing, as far as it is known, and what a source must do."""
+    unread = next((each for each in passed if each.position >= first), None)
+    if unread is None:
+        return "it must keep what has not been acknowledged"
+    return (
+        f"id {unread.position:,}, which was read then, cannot be read: {unread.error}; let it read as it did before, "
+        f"until the next clean stop"
+    )
 
 
 def sift(batch: Batch, timestamp: Callable[[Any], float]) -> Iterator[tuple[Batch, list[float]]]:
