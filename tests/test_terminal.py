@@ -122,6 +122,39 @@ def test_hosting_goes_on_without_a_terminal(tmp_path: Path, redirected: str) -> 
     assert "\tcompleted" in cli("tail", "s", "names_of", cwd=tmp_path).stdout
 
 
+CLOSES = ["sys.stdout.close()", "sys.stdout.buffer.close()", "setattr(sys, 'stdout', None)"]
+CLOSES_BELOW = ["os.close(1)", "os.dup2(os.open('/dev/full', os.O_WRONLY), 1)"]
+CLOSING = """
+import os, sys
+from hosting import App, ListSource
+app = App()
+numbers = app.source("numbers", ListSource([1, 2, 3]))
+app.query("all", numbers.map(lambda n: n))
+app.query("closes", numbers.do_action(lambda n: CLOSES if n == 2 else n == 1 and print("seen")).map(lambda n: n FAILS))
+"""
+
+
+@left_to_commits
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("closes", [*CLOSES, *CLOSES_BELOW])
+def test_what_is_hosted_may_close_the_output(closes: str, fails: bool, tmp_path: Path) -> None:
+    """However a query closes the standard output, the exit code is that of the work, and all of it is done."""
+    write(tmp_path, "app.py", CLOSING.replace("CLOSES", closes).replace("FAILS", "and 1 // (n - 3)" if fails else ""))
+    code, said = hosted(tmp_path, "")
+    assert code == (FAILED if fails else 0), said
+    assert not [each for each in ("closed file", "detached", "OSError", "Exception ignored") if each in said], said
+    assert "3\tcompleted" in cli("tail", "s", "all", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("closes", [*CLOSES, "sys.stdout.detach()"])
+def test_a_closed_output_has_nothing_left_to_flush(closes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command has closed itself does not change its exit code."""
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+        patched.setattr("hosting.cli.command.run.run", lambda *_, **__: [exec(closes), FAILED][1])
+        assert main(["run", "app:app"]) == FAILED
+
+
 @left_to_commits
 def test_a_terminal_that_goes_away_is_borne(tmp_path: Path) -> None:
     """`run` draws on a terminal, with an odd text to show; closed under it, the app is hosted to its end."""

@@ -71,8 +71,9 @@ def agreed(question: str) -> bool:
 
 
 def flush() -> None:
-    """Have written what others have printed."""
-    _write(sys.stdout, "", bears=bool(_outlived))
+    """Have written what others have printed; nothing is left in a stream that they have closed or detached."""
+    with suppress(ValueError):
+        _write(sys.stdout, "", bears=bool(_outlived))
     _write(sys.stderr, "", bears=True)
 
 
