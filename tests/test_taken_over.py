@@ -23,6 +23,7 @@ from checkpoint.format.codec import decode, encode
 from hosting import CallbackSink, ListSource, QueryEvaluator, event_time
 from hosting.cli.command import main
 from hosting.cli.loading import load_app
+from hosting.engine.editing import reports_told
 from hosting.engine.snapshot import Snapshot, load
 from hosting.evaluator import interpreters as taking_over
 from reliable_rx import operators as ops
@@ -81,6 +82,47 @@ def test_who_is_disposed_of_is_suspended_no_more(interpreters: Pythons) -> None:
         assert [(each.kind, each.subject) for each in evaluator.incidents.open()] == [("suspended", "q")]
         evaluator.dispose("q")
         assert evaluator.incidents.open() == ()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("declared", ["as it was", "edited", ""])
+def test_only_a_query_that_was_edited_is_said_to_be(
+    declared: str, ends: bool, killed: bool, interpreters: Pythons
+) -> None:
+    """One that was suspended and is there again under the Python that made it is not said to be edited."""
+    query, edited = summed(lambda a, b: a + b, ends=ends), summed(lambda a, b: a * b, ends=ends)
+    today, store = {"as it was": query, "edited": edited}.get(declared), MemoryStore()
+    for number, each in ((0, query), (1, None)):
+        interpreters.number = number
+        lived(store, each)
+        store = store.reopen()
+    interpreters.number = 0
+    told = lived(store, today, killed=killed)
+    told += lived(store.reopen(), today) if killed else []
+    how = "q was edited" if declared == "edited" else "q was suspended"
+    assert [line.partition(":")[0] for line in told] == [how] * (2 if killed else 1)
+
+
+def lived(store: MemoryStore, query: Any, *, killed: bool = False) -> list[str]:
+    """Run a life of an app that declares *query*, or none; return what its start says of its queries."""
+    evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+    evaluator.source("n", ListSource([1, 2, 3], follow=True))
+    if query is not None:
+        evaluator.create("q", query)
+    evaluator.start()
+    told = [*reports_told(evaluator.engine)]
+    evaluator.run(until=lambda: evaluator.intake.partitions["n", "0"].position == 3)
+    evaluator.flush()
+    if not killed:
+        evaluator.checkpoint()
+    evaluator.abandon()
+    return told
+
+
+def summed(add: Any, *, ends: bool) -> Any:
+    totals = rx.source("n").scan(add)
+    return totals.take(2) if ends else totals
 
 
 def strictly(n: int) -> float:

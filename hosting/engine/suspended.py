@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine
 
 SUSPENDED = "suspended"
+UNEDITED = "was suspended"
+"""How one came to its report that is there again as it was, or of which nobody can tell that it was edited."""
 Rows = list[tuple[Any, Any]]
 
 
@@ -141,11 +143,14 @@ class SuspendedQueries(dict[str, Suspended]):
         self.engine.forget(kept)
         if kept.status == RUNNING and (turn.clock is None) == (kept.clock is None):
             resume(self.engine, kept, standing, turn)
+            if not self.is_edited(kept, turn):
+                self.engine.reports[turn.name].how = UNEDITED
             return True
         if kept.status != RUNNING and not self.is_edited(kept, turn):
             if self.code_of(kept) is None or not are_comparable(turn.plan, kept.top.plan):
                 self.untold[turn.name] = why_untold(turn.plan, kept.top.plan, self.unread)
             resume(self.engine, kept, standing, turn)
+            self.engine.reports[turn.name].how = UNEDITED
             return True
         if kept.status != RUNNING:
             self.engine.reports[turn.name] = begun_afresh(self.engine, kept, standing)
