@@ -125,7 +125,7 @@ class SinkWriter:
         except PositionUnavailable as error:
             missing = f"ids {position:,} to {stream.first - 1:,} of the stream are no longer kept ({error.message})"
             if self.on_error == "fail" or position > stream.next_id:
-                raise PositionUnavailable(f"{missing}; {GO_ON_BEHIND}", **error.fields) from None
+                raise PositionUnavailable(f"{missing}; {GO_ON_BEHIND}", **error.fields, names_way=True) from None
             self._step_over(position, stream.first, None, PositionUnavailable(missing, **error.fields))
             self.position = stream.first
         self.trouble = None
@@ -306,7 +306,7 @@ class SinkWriter:
         mend = ways_on(error, self.sink, self.stream, on_error=self.on_error, is_open=self.is_open)
         self.close()
         stream.leave(self.holder, self._holders.absence("its sink has failed", Patience.NONE))
-        lacks += "; the stream keeps what is not written until its buffer is full"
+        lacks += "; the stream keeps what it has of that until its buffer is full"
         self._incidents.report(
             "sink",
             self.subject,
