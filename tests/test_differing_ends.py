@@ -45,6 +45,11 @@ def take(evaluator: QueryEvaluator, values: list[int], more: int) -> None:
         evaluator.flush()
 
 
+def replay_told(evaluator: QueryEvaluator) -> list[str]:
+    """Return what is told of queries that differ and end otherwise: they have two ends in no message."""
+    return [each.message for each in evaluator.incidents.open() if each.kind == "replay"]
+
+
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize(
     "first, again, groups, restarts",
@@ -77,6 +82,9 @@ def test_an_end_is_behind_all_ids_of_either_run(
         assert (status == "failed") == parts[-1].ended == evaluator.stream(name).ended
         assert len(ends) <= 1 + restarts
         assert expected == evaluator.stream(name).next_id >= next_id
+    assert not any("so it has ended" in each.message for each in evaluator.incidents.open())
+    told = replay_told(evaluator)
+    assert all(each.endswith("so it ends; it had ended already, and stays as it ended") for each in told)
     if evaluator.query("q").status == "failed":
         assert any("evaluator.restart('q')" in each.message for each in evaluator.incidents.open())
         evaluator.restart("q")

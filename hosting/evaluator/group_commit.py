@@ -167,10 +167,10 @@ def nondeterminism(
             f"source {', '.join(map(repr, sources))} is read with another function than it was, so it goes on with that"
         )
     elif by_identity := next((compared[each] for each in queries if each in compared), ""):
-        what = "it has ended" if strict else "it goes on with what the replay gave"
+        what = "it ends" if strict else "it goes on with what the replay gave"
         why = f"{by_identity}, which a checkpoint does not keep, so {what}; {BY_VALUE}"
     else:
-        what = "it has ended" if strict else "it goes on with what the replay gave"
+        what = "it ends" if strict else "it goes on with what the replay gave"
         why = (
             f"a function in the query reads a clock, a random number, a changing global or the order of a set, or a "
             f"source gives other events than it did (was a file replaced or edited?), so {what}"

@@ -74,9 +74,10 @@ class Unloaded:
             else:
                 forget_state(engine, standing)
                 is_lost = name in differing
-                what = "stays so" if is_lost else "stays so, and what it was is dropped: nothing is lost"
+                what = "stays so, and what it was is dropped: nothing is lost"
+                what = "it had ended already, and stays as it ended" if is_lost else f"it has ended, {what}"
                 level = logging.ERROR if is_lost else logging.WARNING
-                self._incidents.report("replay", name, f"{described(error)}; it has ended, {what}", level=level)
+                self._incidents.report("replay", name, f"{described(error)}; {what}", level=level)
         return bool(spoilt)
 
 
