@@ -23,7 +23,8 @@ from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.ownership import watched
 from hosting.evaluator.sidecars import StartCompanion
 from hosting.sources.pushed import PushedStream
-from reliable_rx.errors import QueryRefused, ReliableRxError, SourceFailed, described
+from reliable_rx.class_of import is_a
+from reliable_rx.errors import QueryRefused, ReliableRxError, SourceFailed, StoreUnavailable, TooLate, described
 from reliable_rx.event_time import EventTime
 from reliable_rx.limits import Limits
 from reliable_rx.names import check_name, query_of
@@ -302,13 +303,18 @@ class App:
                 evaluator.create(name, each.query, policy=each.policy, limits=each.limits, clock=each.clock)
 
     def start_feeds(self, evaluator: QueryEvaluator, failed: Callable[[Exception], object]) -> list[threading.Thread]:
-        """Start the feeds of a hosted app; an error of one of them is told to *failed*."""
+        """Start the feeds of a hosted app; an error of one of them is told to *failed*.
+
+        That a push behind the end of the evaluator is refused is no failure.
+        """
 
         def run(feed: Feed) -> None:
             try:
                 feed(evaluator)
             except BaseException as raised:  # in a thread of its own nobody else would hear of it
-                failed(blamed(raised))
+                error = blamed(raised)
+                if not (evaluator.closed and is_a(error, (StoreUnavailable, TooLate))):  # refused behind the end
+                    failed(error)
 
         threads = [threading.Thread(target=run, args=(feed,), name="feed", daemon=True) for feed in self.feeds]
         for thread in threads:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
 from checkpoint.format.codec import encode
 from checkpoint.store import Store
-from hosting import QueryEvaluator
+from hosting import App, QueryEvaluator
 from hosting.sources.pushed import COMPLETED, VALUE, PushedStream
 from reliable_rx.errors import StoreUnavailable, TooLate
 from reliable_rx.failpoints import ARMED
@@ -193,3 +194,33 @@ def test_nothing_is_accepted_that_nobody_would_read(at: str) -> None:
     with pytest.raises(TooLate, match=r"would be read by nobody, since this evaluator has failed with ZeroDivision"):
         pushed.on_next(2)
     evaluator.abandon()
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("catches", [True, False])
+def test_a_feed_that_pushes_while_the_run_stops_is_no_failure(
+    kind: str, catches: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Behind an orderly end a push is refused, and neither the store nor the feed is blamed."""
+    app, ended, refused, failed = App(), threading.Event(), list[Exception](), list[Exception]()
+    pushed = app.push("p")
+    app.query("q", rx.source("p"))
+
+    @app.feed
+    def feed(evaluator: QueryEvaluator) -> None:
+        pushed.on_next(1)
+        assert ended.wait(60)
+        try:
+            pushed.on_next(2)
+        except StoreUnavailable as error:
+            refused.append(error)
+            if not catches:
+                raise
+
+    with MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "p.store") as store, app.evaluator(store) as run:
+        (thread,) = app.start_feeds(run, failed.append)
+        run.run(until=lambda: run.events_in == 1)
+    ended.set()
+    thread.join()
+    assert len(refused) == 1 and not failed and not run.incidents.open()
+    assert not [each.message for each in caplog.records if each.levelno >= logging.WARNING]

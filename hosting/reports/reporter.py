@@ -376,7 +376,7 @@ class Reporter:
         """From any thread: a value could not be pushed into *name*, or one can be again."""
         if trouble is None:
             self.incidents.resolve("pushed", name)
-        else:
+        elif not self._lifecycle.closed:  # the store may be closed behind it, and has not failed
             self.incidents.report("pushed", name, f"{trouble}; who pushes is told, and nothing goes in until it can")
 
     def told_checkpoint(self, trouble: StoreUnavailable | None) -> None:
