@@ -9,6 +9,7 @@ import math
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -375,6 +376,66 @@ def test_a_function_that_is_not_available_is_called_again_from_there() -> None:
 
     World(range(5)).run(CallbackSink(call))
     assert calls == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("where", ["open", "write", "end", "flush"])
+def test_a_sink_that_is_not_available_is_tried_more_and_more_rarely(tmp_path: Path, where: str) -> None:
+    """However often the loop looks, pauses grow up to a second; a checkpoint has it tried at once."""
+    sink, now, tries = Refusing(tmp_path / "out", where, ConnectionError("away"), times=100), [0.0], list[float]()
+    left = sink.times
+    with QueryEvaluator(MemoryStore()) as evaluator:
+        evaluator.outlets.clock = lambda: now[0]
+        evaluator.source("n", ListSource([1, 2, 3]))
+        evaluator.create("same", rx.source("n").map(lambda n: n))
+        evaluator.sink("same", sink)
+
+        def look(ticks: int) -> None:
+            nonlocal left
+            for _ in range(ticks):
+                with suppress(StoreUnavailable):
+                    evaluator.outlets.flush()
+                if sink.times < left:
+                    tries.append(round(now[0], 3))
+                    left = sink.times
+                now[0] += 0.005
+
+        evaluator.run(until=lambda: where == "open" or evaluator.stream("same").visible == 4)
+        look(700)
+        pauses = [after - before for before, after in itertools.pairwise(tries)]
+        assert pauses == pytest.approx([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0], abs=0.006)
+        before = sink.times
+        with pytest.raises(StoreUnavailable):
+            evaluator.checkpoint()
+        assert sink.times == before - 1, "asked for, it is tried at once"
+        left, sink.times = 0, 0
+        look(300)
+        assert evaluator.statistics().sinks[0].status == "open"
+        assert not [each for each in evaluator.incidents.open() if each.kind == "sink"]
+
+
+def test_a_function_that_fails_at_each_value_is_not_held_up() -> None:
+    """Who comes further with each try is tried again soon, however often it was not available."""
+    calls, now, evaluator = list[int](), [0.0], QueryEvaluator(MemoryStore())
+    evaluator.outlets.clock = lambda: now[0]
+    failed = set[int]()
+
+    def call(n: int, value: Any) -> None:
+        if n not in failed:
+            failed.add(n)
+            raise TimeoutError("slow")
+        calls.append(n)
+
+    with evaluator:
+        evaluator.source("n", ListSource([*range(100)]))
+        evaluator.create("same", rx.source("n"))
+        evaluator.sink("same", CallbackSink(call))
+
+        def looked() -> bool:
+            now[0] += 0.01
+            return False
+
+        evaluator.run(until=looked)
+        assert calls == [*range(100)] and now[0] < 5.0
 
 
 def test_a_lease_that_is_lost_stops_the_evaluator(tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
 """Writer of one sink: feeds it in order, flushes it, and keeps what it cannot write its own problem.
 
-Three kinds of failure are told apart. The place is not available (`OSError`): the same call is made again, and no turns
-are taken meanwhile. The partition has another owner (`LeaseLost`): the evaluator stops. Anything else is the sink's:
-values of a call that failed are given again in halves, until the one that cannot be written stands alone, and with that
-one is done what `on_error` says:
+Three kinds of failure are told apart. The place is not available (`OSError`): the same call is made again behind a
+pause, and no turns are taken meanwhile. The partition has another owner (`LeaseLost`): the evaluator stops. Anything
+else is the sink's: values of a call that failed are given again in halves, until the one that cannot be written stands
+alone, and with that one is done what `on_error` says:
 
 * ``fail``: the sink is written no more in this run. Its holder is *absent* (`hosting.edges.holders`): its stream keeps
-what
-  it lacks until the buffer is full, and then lets go of it, so that it never stops the turns of others.
+  what it lacks until the buffer is full, and then lets go of it, so that it never stops the turns of others.
 * ``skip`` and ``dead_letter``: the sink steps over the id; a dead letter goes into the sink itself, beside the values.
 
 A dead letter of a sink is not a value of a stream: what a sink refuses is no function of the turns, and a replay could
@@ -19,20 +18,23 @@ doubles a letter).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
-from checkpoint.format.salvage import Unreadable, unreadable_in
+from checkpoint.format.salvage import Unreadable
 from checkpoint.format.stored_errors import trace_of
 from hosting.edges.closing import let_go
 from hosting.edges.egress import Stream
 from hosting.edges.holders import Patience, StreamHolders
+from hosting.edges.lost_values import runs_lost
+from hosting.edges.pause import Pause
 from hosting.edges.sink_positions import kind_of, label_of
 from hosting.edges.sink_remedies import GO_ON_BEHIND, blames_value, ways_on
 from hosting.edges.sinks_ahead import COMES_AGAIN
 from hosting.engine.blame import blamed
 from hosting.engine.turns import Output
 from hosting.reports.log import LOG
+from hosting.sinks.callback import reached_by
 from hosting.sinks.origins import claim
 from hosting.sinks.text import error_text, told
 from reliable_rx.class_of import is_a, is_odd
@@ -45,9 +47,8 @@ from reliable_rx.errors import (
     invariant,
 )
 from reliable_rx.failpoints import probe
-from reliable_rx.interrupts import let_through
 from reliable_rx.operators.contract.choices import OnError, check_choice
-from reliable_rx.reliable import DeadLetter, LateEvent, Origin, Sink, Skipping
+from reliable_rx.reliable import DeadLetter, Origin, Sink, Skipping
 
 READ_MAX = 10_000
 NO_ANSWER = (
@@ -60,9 +61,17 @@ class SinkWriter:
     """One sink of one stream, flushed at the latest when *unflushed_max* notifications wait for that."""
 
     def __init__(
-        self, stream: str, sink: Sink, holder: str, *, on_error: OnError, holders: StreamHolders, unflushed_max: int
+        self,
+        stream: str,
+        sink: Sink,
+        holder: str,
+        *,
+        on_error: OnError,
+        holders: StreamHolders,
+        unflushed_max: int,
+        pause: Pause,
     ) -> None:
-        self.stream, self.sink, self.on_error = stream, sink, on_error
+        self.stream, self.sink, self.on_error, self.pause = stream, sink, on_error, pause
         self.name(holder)
         self.label, self.kind = label_of(sink), kind_of(sink)
         self.was_known, self.had = False, cast(int | None, None)
@@ -129,11 +138,12 @@ class SinkWriter:
             self._step_over(position, stream.first, None, PositionUnavailable(missing, **error.fields))
             self.position = stream.first
         self.trouble = None
+        self.pause.end()
         self._incidents.resolve("sink", self.subject)
 
     def pump(self, stream: Stream) -> bool:
         """Write what is visible and not written yet; return whether anything was."""
-        if not self.is_open or (self.position >= stream.visible and self.trouble is None):
+        if not self.is_open or self.pause.is_on or (self.position >= stream.visible and self.trouble is None):
             return False
         before = self.position
         try:
@@ -284,11 +294,13 @@ class SinkWriter:
             message = f"the sink of stream {self.stream!r} is not available: {told(error)}; it is tried again"
             self.trouble = StoreUnavailable(message)
             self.trouble.__cause__ = error
+        self.pause.begin(at=max(self.position, reached_by(self.sink)))
         self._incidents.report("sink", self.subject, self.trouble.message, error=error, level=logging.WARNING)
 
     def _is_well(self) -> None:
         if self.trouble is not None:
             self.trouble = None
+            self.pause.end()
             self._incidents.resolve("sink", self.subject)
 
     def _fail(self, error: Exception, stream: Stream) -> None:
@@ -302,6 +314,7 @@ class SinkWriter:
                 LOG.warning("sink %r could not be flushed before it failed: %s", self.subject, told(tamed(second)))
         self.position = self.flushed
         self.failure, self.trouble = error, None
+        self.pause.end()
         lacks = f"it lacks what comes from id {self.flushed:,} on" if self.is_open else "what it has cannot be told"
         mend = ways_on(error, self.sink, self.stream, on_error=self.on_error, is_open=self.is_open)
         self.close()
@@ -318,51 +331,6 @@ class SinkWriter:
         remark = getattr(self.sink, "remark", None)
         if isinstance(remark, str) and remark:
             self._incidents.report("sink opened", self.subject, remark, level=logging.WARNING)
-
-
-def runs_lost(values: Sequence[Any], *, each: bool) -> Iterator[tuple[int, int, Unreadable]]:
-    """Give where those of *values* are that cannot be read: the first, the one behind, and what is lost.
-
-    Those that lack the same, one behind the other, are given together, unless *each* has a letter of its own.
-
-    >>> gone = Unreadable("thing", "it is gone")
-    >>> [found[:2] for found in runs_lost([1, gone, gone, 2], each=False)]
-    [(1, 3)]
-    >>> [found[:2] for found in runs_lost([1, gone, gone, 2], each=True)]
-    [(1, 2), (2, 3)]
-    """
-    begun: tuple[int, Unreadable] | None = None
-    last: Any = None
-    for place, value in enumerate(values):
-        lost = begun[1] if begun is not None and value is last else lost_in(value)
-        last = value
-        if begun is not None and (lost is None or not goes_on(begun[1], lost, each=each)):
-            yield begun[0], place, begun[1]
-            begun = None
-        if begun is None and lost is not None:
-            begun = place, lost
-    if begun is not None:
-        yield begun[0], len(values), begun[1]
-
-
-def goes_on(before: Unreadable, lost: Unreadable, *, each: bool) -> bool:
-    """Whether *lost* is left out together with what is lost *before* it."""
-    return (not each or lost.reason == COMES_AGAIN) and (before.kind, before.reason) == (lost.kind, lost.reason)
-
-
-def lost_in(value: Any) -> Unreadable | None:
-    """Return what of *value* cannot be read any more; a dead letter or late event is told as it is.
-
-    >>> lost_in([1, Unreadable("thing", "it is gone")]), lost_in([1])
-    (<unreadable thing: it is gone>, None)
-    """
-    if is_a(value, (DeadLetter, LateEvent)):
-        return None
-    try:
-        return next(unreadable_in(value), None)
-    except BaseException as raised:  # values are the user's, and so is what they raise when they are looked into
-        let_through(raised)
-        return None
 
 
 def _cut(first: int, count: int, error: Exception) -> int:

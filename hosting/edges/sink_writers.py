@@ -9,12 +9,14 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import count
 from logging import WARNING
+from time import monotonic
 from typing import Any
 
 from checkpoint.store import Store
 from hosting.edges.egress import Stream
 from hosting.edges.holders import StreamHolders
 from hosting.edges.moved_sinks import place_taken, tell_left, tell_taken
+from hosting.edges.pause import Pause
 from hosting.edges.refused_sink import answering
 from hosting.edges.sink_positions import (
     UNMADE,
@@ -66,6 +68,7 @@ class Outlets:
         delivery: Delivery,
         buffer_events_max: int,
         change: Callable[[str], AbstractContextManager[Any]],
+        pauses: bool,
         checkpoint: Callable[[], None],
         wake: Callable[[], None],
     ) -> None:
@@ -84,6 +87,8 @@ class Outlets:
         self.had: frozenset[str] = frozenset()
         """The queries and sources that the store had before this start."""
         self.is_writing = self.has_passed_over = False
+        self.clock = monotonic if pauses else None
+        """Tells how long a sink that is not available is not tried again; None: it is at each step."""
 
     def add(self, stream: str, sink: Sink, *, on_error: OnError = "fail") -> None:
         """Send *stream* to *sink*. *Raises* `ValueError` for a policy it cannot keep, or if it is a sink already."""
@@ -98,13 +103,9 @@ class Outlets:
         sink = answering(sink)
         self._check_target(stream, sink)
         holder = self._holder(stream, label_of(sink))
+        policy, most, pause = checked_policy(stream, sink, on_error), self.buffer_events_max // 2, Pause(self.clock)
         writer = SinkWriter(
-            stream,
-            sink,
-            holder,
-            on_error=checked_policy(stream, sink, on_error),
-            holders=self._holders,
-            unflushed_max=self.buffer_events_max // 2,
+            stream, sink, holder, on_error=policy, holders=self._holders, unflushed_max=most, pause=pause
         )
         writer.was_known = holder in self.left.get(stream, {})
         self.all.append(writer)
@@ -306,14 +307,8 @@ class Outlets:
         """A sink knows ids that the evaluator does not: only possible where outputs were visible before the journal."""
         ahead = position - stream.next_id
         if self._delivery == "exactly_once" or not starting or ahead > AHEAD_MAX:
-            check_had(
-                self._engine,
-                self._store,
-                stream.name,
-                position,
-                had=self.had,
-                others={each.stream for each in self.all},
-            )
+            others = {each.stream for each in self.all}
+            check_had(self._engine, self._store, stream.name, position, had=self.had, others=others)
             raise ahead_of_store(self._store, stream.name, position, stream.next_id)
         stream.skip_to(passed_over(stream.name, stream.next_id, position))
         self._streams.changed[stream.name] = None
@@ -331,7 +326,7 @@ class Outlets:
         return bool(self.all) and not self.is_writing and self._each(self._pump)
 
     def _pump(self, writer: SinkWriter, stream: Stream) -> bool:
-        if writer.is_new and (not writer.lacks_stream or self._is_there(stream)):
+        if writer.is_new and not writer.pause.is_on and (not writer.lacks_stream or self._is_there(stream)):
             self._open(writer)
         return writer.pump(stream)
 
@@ -354,6 +349,11 @@ class Outlets:
             if writer.trouble is not None:
                 return writer.trouble
         return None
+
+    def retry(self) -> None:
+        """Have sinks that are not available tried again at once."""
+        for writer in self.all:
+            writer.pause.end()
 
     @property
     def lacks_some(self) -> bool:

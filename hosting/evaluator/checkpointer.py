@@ -56,6 +56,7 @@ class Flushed(Protocol):
     @property
     def has_unflushed(self) -> bool: ...
     def flush(self) -> None: ...
+    def retry(self) -> None: ...
 
 
 class Reported(Protocol):
@@ -190,6 +191,7 @@ class Checkpointer:
         if sys.is_finalizing():  # modules are gone that the code of queries is written with
             raise too_late("to take a checkpoint")
         self._finish()
+        self._sinks.retry()
         before = self.generation
         if full:
             self.since_full = None  # also where it has to be tried again

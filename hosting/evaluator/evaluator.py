@@ -152,7 +152,7 @@ class QueryEvaluator(Looking):
             engine, store, sources=self.intake.sources, declared=self.declared, streams=self.streams,
             holders=self.holders, incidents=incidents, delivery=self.delivery,
             buffer_events_max=buffer_events_max, change=self.inside.change, wake=self.wake,
-            checkpoint=lambda: self.checkpointer.now(full=False))  # fmt: skip
+            checkpoint=lambda: self.checkpointer.now(full=False), pauses=self.journal_worker.threaded)  # fmt: skip
 
     def _assemble_reports(self) -> None:
         engine, store, incidents = self.engine, self.store, self.incidents

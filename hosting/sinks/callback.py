@@ -96,3 +96,10 @@ class CallbackSink:
         """Do nothing: what the function did is its own affair."""
 
     def close(self) -> None: ...
+
+
+def reached_by(sink: Any) -> int:
+    """Return the id at which the function of *sink*, or of the one that it guards, stands; -1 for other sinks."""
+    found = getattr(sink, "guarded", sink)
+    is_ours = isinstance(found, CallbackSink) and type(found).write is CallbackSink.write
+    return found._next if is_ours else -1
