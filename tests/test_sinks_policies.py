@@ -438,6 +438,66 @@ def test_a_function_that_fails_at_each_value_is_not_held_up() -> None:
         assert calls == [*range(100)] and now[0] < 5.0
 
 
+def name_of_file(n: int, value: Any) -> None:
+    if value == "B/2":
+        raise FileNotFoundError(f"labels/{value}.txt")
+
+
+class Refuser(CallbackSink):
+    """Writes all values of a call or none, and does not say which one it could not write."""
+
+    def __init__(self) -> None:
+        super().__init__(name_of_file)
+
+    def write(self, first: int, values: Sequence[Any], /) -> None:
+        for n, value in enumerate(values, first):
+            name_of_file(n, value)
+
+
+TRIED: dict[str, tuple[Callable[[], Any], list[str], str]] = {
+    "callback": (lambda: CallbackSink(name_of_file), ["B1", "B/2", "B3"], "with id 1: if its value is the cause,"),
+    "several": (Refuser, ["B1", "B/2", "B3"], "with ids 0 to 2: if one of these values is the cause,"),
+    "one": (Refuser, ["B/2"], "with id 0: if its value is the cause,"),
+}
+
+
+@pytest.mark.parametrize("kind", TRIED)
+@pytest.mark.parametrize("on_error", ["fail", "skip"])
+def test_what_is_written_is_named_while_a_sink_is_tried_again(
+    kind: str, on_error: OnError, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One value may be why a sink is not available: log, status and incident say which ids, and the way out."""
+    make, values, said = TRIED[kind]
+    evaluator = QueryEvaluator(MemoryStore(), background=False)
+    evaluator.source("n", ListSource(values))
+    evaluator.create("labels", rx.source("n"))
+    evaluator.sink("labels", make(), on_error=on_error)
+    with pytest.raises(StoreUnavailable), evaluator:
+        for _ in range(20):
+            evaluator.step()
+        (incident,) = [each for each in evaluator.incidents.open() if each.kind == "sink"]
+        told = (incident.message, evaluator.statistics().trouble, *(each.getMessage() for each in caplog.records[:1]))
+        ways = f"it is tried again {said} let the sink raise a ValueError for it"
+        assert len(told) == 3 and all("FileNotFoundError" in each and ways in each for each in told), told
+        evaluator.checkpoint()
+
+
+@pytest.mark.parametrize("where", ["open", "flush"])
+def test_where_nothing_is_written_no_id_is_named(tmp_path: Path, where: str, caplog: pytest.LogCaptureFixture) -> None:
+    """No value is the cause where a sink is opened or flushed."""
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1]))
+        evaluator.create("same", rx.source("n"))
+        evaluator.sink("same", Refusing(tmp_path / "out", where, ConnectionError("away"), times=1))
+        evaluator.start()
+        with suppress(StoreUnavailable):
+            evaluator.outlets.flush()
+            evaluator.run()
+            evaluator.outlets.flush()
+    told = [each.getMessage().splitlines()[0] for each in caplog.records if "is not available" in each.getMessage()]
+    assert told and all(each.endswith("ConnectionError: away; it is tried again") for each in told)
+
+
 def test_a_lease_that_is_lost_stops_the_evaluator(tmp_path: Path) -> None:
     """Whatever the policy."""
     with pytest.raises(LeaseLost):

@@ -24,6 +24,23 @@ def blames_value(error: Exception) -> bool:
     return isinstance(error, ValueRefused) or not isinstance(error, (ReliableRxError, OSError))
 
 
+def tried_with(ids: range) -> str:
+    """Say which *ids* a sink is given again, and what to do if one of them is why it says that it is not available.
+
+    >>> tried_with(range(7, 8))
+    ' with id 7: if its value is the cause, let the sink raise a ValueError for it'
+    >>> tried_with(range(1000))
+    ' with ids 0 to 999: if one of these values is the cause, let the sink raise a ValueError for it'
+    >>> tried_with(range(0))
+    ''
+    """
+    if not ids:
+        return ""
+    what = "its value" if len(ids) == 1 else "one of these values"
+    which = f"id {ids[0]:,}" if len(ids) == 1 else f"ids {ids[0]:,} to {ids[-1]:,}"
+    return f" with {which}: if {what} is the cause, let the sink raise a ValueError for it"
+
+
 def ways_on(error: Exception, sink: Sink, stream: str, *, on_error: OnError, is_open: bool = True) -> str:
     """Say what to do about *sink* of *stream*, which has failed with *error*; it may be another ``on_error=``.
 

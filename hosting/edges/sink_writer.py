@@ -29,7 +29,7 @@ from hosting.edges.holders import Patience, StreamHolders
 from hosting.edges.lost_values import runs_lost
 from hosting.edges.pause import Pause
 from hosting.edges.sink_positions import kind_of, label_of
-from hosting.edges.sink_remedies import GO_ON_BEHIND, blames_value, ways_on
+from hosting.edges.sink_remedies import GO_ON_BEHIND, blames_value, tried_with, ways_on
 from hosting.edges.sinks_ahead import COMES_AGAIN
 from hosting.engine.blame import blamed
 from hosting.engine.turns import Output
@@ -83,6 +83,8 @@ class SinkWriter:
         self.is_open = self.is_closed = self.lacks_stream = False
         self.trouble: StoreUnavailable | None = None
         self.failure: Exception | None = None
+        self._given = range(0)
+        """The ids of a call that was not taken, until that is told."""
         self._holders, self._incidents, self._unflushed_max = holders, holders.incidents, unflushed_max
 
     def name(self, holder: str) -> None:
@@ -235,6 +237,7 @@ class SinkWriter:
         except BaseException as raised:
             error = tamed(raised)
             if not blames_value(error):
+                self._given = range(n, n + len(values))
                 raise
             return error
         return None
@@ -247,6 +250,7 @@ class SinkWriter:
         except BaseException as raised:
             error = tamed(raised)
             if not blames_value(error):
+                self._given = range(n, n + 1)
                 raise
             self._step_over(n, n + 1, segment.error, error)
 
@@ -282,19 +286,22 @@ class SinkWriter:
             self._wait(error)
         else:
             self._fail(error, stream)
+        self._given = range(0)
 
     def _stops_all(self, error: BaseException) -> bool:
         """Whether a lease is lost that this one had: a sink that was never fenced has none, and is another's."""
         return is_a(error, LeaseLost) and getattr(error, "fields", {}).get("epoch") != 0
 
     def _wait(self, error: OSError) -> None:
+        reached = reached_by(self.sink)
         if isinstance(error, StoreUnavailable):
             self.trouble = error
         else:
-            message = f"the sink of stream {self.stream!r} is not available: {told(error)}; it is tried again"
+            why, ids = told(error), range(reached, reached + 1) if reached in self._given else self._given
+            message = f"the sink of stream {self.stream!r} is not available: {why}; it is tried again{tried_with(ids)}"
             self.trouble = StoreUnavailable(message)
             self.trouble.__cause__ = error
-        self.pause.begin(at=max(self.position, reached_by(self.sink)))
+        self.pause.begin(at=max(self.position, reached))
         self._incidents.report("sink", self.subject, self.trouble.message, error=error, level=logging.WARNING)
 
     def _is_well(self) -> None:
