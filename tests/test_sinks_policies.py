@@ -335,6 +335,117 @@ def test_whatever_a_sink_raises_is_its_own(tmp_path: Path, where: str, error: Ex
         assert [line.get("value") for line in lines_of(path)] == [1, 2, 3, None]
 
 
+class Makers:
+    """An app with a query whose sink is made by a function that raises for a while, and one whose sink is well."""
+
+    def __init__(self, make: Callable[[], Any], raised: list[BaseException], on_error: OnError = "fail") -> None:
+        def made() -> Any:
+            if raised:
+                raise raised.pop()
+            return make()
+
+        self.store, self.other = MemoryStore(), dict[int, Any]()
+        self.app = App()
+        n = self.app.source("n", ListSource([1, 2, 3]))
+        self.app.query("same", n.map(lambda n: n))
+        self.app.query("other", n)
+        self.app.sink("same", made, on_error=on_error)
+        self.app.sink("other", lambda: CallbackSink(self.other.__setitem__))
+
+    def hosted(self) -> QueryEvaluator:
+        self.store = self.store.reopen()
+        return self.app.evaluator(self.store)
+
+
+MADE: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
+    "lines": (JsonLinesSink, lambda path: [each["value"] for each in lines_of(path) if "value" in each]),
+    "a table": (
+        lambda path: SqliteTableSink(path, "t", columns={"value": same}),
+        lambda path: [value for (value,) in rows_of(path, "SELECT value FROM t ORDER BY id")],
+    ),
+    "a callback": (
+        lambda path: CallbackSink(lambda n, value: append(path, value)),
+        lambda path: [json.loads(line) for line in path.read_text().splitlines()],
+    ),
+}
+"""Sinks to a path, and what such a one has."""
+
+
+@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("raised", [ConnectionRefusedError("away"), StoreUnavailable("full")], ids=["raw", "ours"])
+def test_a_sink_that_cannot_be_made_yet_is_waited_for(kind: str, raised: OSError, tmp_path: Path) -> None:
+    """No turn is taken until its function has made it; then it has all, and the next start finds it well."""
+    path, (make, found) = tmp_path / "out", MADE[kind]
+    world = Makers(lambda: make(path), [raised] * 4)
+    with world.hosted() as evaluator:
+        evaluator.start()
+        assert [each.status for each in evaluator.statistics().sinks] == ["waiting", "open"] and not world.other
+        assert incidents_of(evaluator) == [("sink", "same, sink 0", "warning")]
+        evaluator.run()
+        assert not incidents_of(evaluator)
+    for _ in range(2):
+        assert found(path) == [1, 2, 3] and world.other == {0: 1, 1: 2, 2: 3}
+        with world.hosted() as evaluator:
+            evaluator.run()
+            assert not incidents_of(evaluator) and len(evaluator.stream("same").holders) == 1
+
+
+@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("reopens", [True, False])
+@pytest.mark.parametrize("raised", [*RAW[:2], ModuleNotFoundError("pg"), SystemExit("no")], ids=repr)
+def test_a_sink_that_cannot_be_made_fails_alone(
+    kind: str, reopens: bool, raised: BaseException, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its function is called again when it is opened again, in this run or at the next start; then it lacks nothing."""
+    path, (make, found), name = tmp_path / "out", MADE[kind], type(raised).__name__
+    world = Makers(lambda: make(path), [raised] * 2)
+    with world.hosted() as evaluator:
+        evaluator.run()
+        assert [each.status for each in evaluator.statistics().sinks] == ["failed", "open"] and len(world.other) == 3
+        assert incidents_of(evaluator) == [("sink", "same, sink 0", "error")]
+        assert name in evaluator.statistics().incidents[0].message
+        assert [each.levelname for each in caplog.records if name in each.getMessage()] == ["ERROR"]
+        if reopens:
+            evaluator.reopen("same")
+            evaluator.run()
+            evaluator.checkpoint()
+            assert found(path) == [1, 2, 3] and not incidents_of(evaluator)
+    with world.hosted() as evaluator:
+        evaluator.run()
+        assert not incidents_of(evaluator) and len(evaluator.stream("same").holders) == 1
+    assert found(path) == [1, 2, 3]
+
+
+class Strict:
+    """A sink that cannot leave anything out."""
+
+    def open(self, stream: str, /) -> int | None:
+        return None
+
+    def write(self, first: int, values: Sequence[Any], /) -> None: ...
+    def end(self, n: int, error: Exception | None, /) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+MADE_LATE: dict[str, tuple[Callable[[], Any], OnError, str]] = {
+    "no sink": (lambda: None, "fail", "let the function that is to make it return a sink"),
+    "not skipping": (Strict, "skip", "cannot leave ids out"),
+    "no letters": (lambda: CallbackSink(refuses), "dead_letter", "has no place for dead letters"),
+}
+
+
+@pytest.mark.parametrize("kind", MADE_LATE)
+def test_what_is_made_late_is_checked(kind: str) -> None:
+    """What a declaration would refuse fails alone where a function gives it only once the app is hosted."""
+    make, on_error, why = MADE_LATE[kind]
+    world = Makers(make, [ValueError("not yet")], on_error)
+    with world.hosted() as evaluator:
+        evaluator.run()
+        (incident,) = evaluator.incidents.open()
+        assert incident.subject == "same, sink 0" and why in incident.message and len(world.other) == 3
+
+
 @pytest.mark.parametrize("where", ["open", "write", "end", "flush"])
 @pytest.mark.parametrize("error", [ConnectionError("away"), StoreUnavailable("full")], ids=["raw", "ours"])
 def test_a_sink_that_is_not_available_is_tried_again(tmp_path: Path, where: str, error: Exception) -> None:
