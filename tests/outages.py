@@ -110,8 +110,8 @@ class Outages(Run):
         if not how:
             self.go_on(edited)
         else:
-            has_stepped = self.start(ends)
-            self.is_alike = self.is_alike and not (act and has_stepped)  # what was due came before the app had its say
+            let_come = self.start(ends)
+            self.is_alike = self.is_alike and not (act and let_come)  # before the app had its say
         if act:
             call(self.evaluator, act, called)
             self.settle()
@@ -149,16 +149,16 @@ class Outages(Run):
         return evaluator
 
     def start(self, ends: random.Random) -> bool:
-        """Start the app, and once more where that process ends at once; return whether that one has taken steps."""
+        """Start the app, and again where that process ends at once; return whether that one let come what was due."""
         self.evaluator = self.opened()
-        again = ends.choice(AGAIN)
+        again, due = ends.choice(AGAIN), self.evaluator.engine.timers.next_due()
         steps = ends.randrange(4) if again == "killed behind steps" else 0
         if again:
             for _ in range(steps):
                 self.evaluator.step()
             self.end(again)
             self.evaluator = self.opened()
-        return steps > 0
+        return steps > 0 and due is not None and due <= self.now
 
     def end(self, how: str) -> None:
         if how == "full checkpoint":

@@ -200,7 +200,9 @@ class Outlets:
             if each.label == label and holder not in used:
                 return holder
         new = next(holder for holder in map(holder_of, count()) if holder not in used | left.keys())
-        if away := [each.position for holder, each in left.items() if holder not in used]:
+        away = [each.position for holder, each in left.items() if holder not in used]
+        away += [self._known(each) for each in self.all if each.stream == stream and each.label == UNMADE]
+        if away:
             self.held[stream] = {**self.held.get(stream, {}), new: min(away)}
         return new
 

@@ -25,8 +25,10 @@ from planted_checks import Plants
 
 import hosting.edges.ingress
 import hosting.edges.partition
+import hosting.edges.reread
 import hosting.edges.sink_writer
 import hosting.edges.sink_writers
+import hosting.edges.source_calls
 import hosting.engine.failure
 import hosting.evaluator.following
 import hosting.reports.reporter
@@ -186,7 +188,7 @@ def frames_of_others_that_are_emptied(patch: pytest.MonkeyPatch) -> None:
 
 @planted("methods")
 def errors_of_sources_as_they_are(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.edges.partition, "error_of", lambda source, partition, what, raised, position=-1: raised)
+    patch.setattr(hosting.edges.source_calls, "_error_of", lambda source, partition, what, raised, position: raised)
 
 
 @planted("methods")
@@ -196,7 +198,7 @@ def a_reader_of_any_kind(patch: pytest.MonkeyPatch) -> None:
 
 @planted("methods")
 def a_reader_that_may_stand_still(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.edges.partition, "REPEATS_MAX", 10**9)
+    patch.setattr(hosting.edges.reread, "REPEATS_MAX", 10**9)
 
 
 @planted("methods")
