@@ -52,6 +52,8 @@ class Partition:
     finished: Batch | None = None
     coming: bool = False
     ended: bool = False
+    has_grown: bool = False
+    """Whether a replay has found events behind its end."""
     begun: int = 0
     """The position at which it was begun in this run."""
     acknowledged: int = -1
@@ -271,6 +273,7 @@ class Partition:
             if not end and (not is_a(failed, SourceFailed) or "method" in failed.fields):
                 raise
             # else a record that cannot be read lies behind the end, and was not there then
+        self.has_grown = self.waiting > 0
         self.position, self.ahead, self.start, self.rejected = position, [], 0, ()  # whatever lies behind the end
         return end[0] if end else self.finished.error if self.finished is not None else None
 

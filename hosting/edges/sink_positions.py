@@ -109,7 +109,7 @@ def matched(known: Sequence[Known], declared: Sequence[str]) -> list[Known]:
     >>> [each.position for each in matched([Known(10, "a"), Known(2, "b", number=1)], ["b"])]
     [2, 10]
     >>> [each.position for each in matched([Known(10, "a"), Known(2, UNMADE, number=1)], [UNMADE, "b"])]
-    [2, 2]
+    [2, 2, 10]
     >>> [each[::4] for each in matched([Known(10, "a"), Known(2, "b", number=1)], ["b", "moved"])]
     [(2, 1), (10, 2), (10, 0)]
     """

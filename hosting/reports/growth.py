@@ -41,7 +41,7 @@ class Growth:
             source = self._sources[each.source]
             if each.ended and isinstance(source, PushedStream):
                 self._look_behind(source, each.position)
-            elif each.ended and each.waiting:
+            elif each.has_grown:
                 self._tell(each.source, f"partition {each.name!r} has more records than when it was read to its end")
 
     def note(self, ended: Iterable[Key]) -> dict[Key, Any]:
