@@ -14,10 +14,10 @@ it raises is caught, and `let_through` is asked first.
 from __future__ import annotations
 
 import threading
-from inspect import CO_VARARGS
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_VARARGS
 from itertools import pairwise
 from opcode import opmap
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from reliable_rx.class_of import is_a
@@ -26,13 +26,14 @@ _NO_SIGNAL = {
     opmap[name]
     for name in (
         "RAISE_VARARGS", "RERAISE",
-        "RETURN_GENERATOR", "POP_TOP", "YIELD_VALUE", "SEND", "JUMP_BACKWARD_NO_INTERRUPT",
+        "RETURN_GENERATOR", "POP_TOP", "YIELD_VALUE", "JUMP_BACKWARD_NO_INTERRUPT",
     )
 }  # fmt: skip
 """Where no signal is looked at: a function has raised (first row), or an exception was thrown into it (second row)."""
 _RAISES_LATER = "asyncio.runners"
 """Where `asyncio.run` is: on Ctrl-C it cancels its task, and then raises."""
-_RESUME, _BEHIND_AWAIT = opmap["RESUME"], 2
+_SEND, _RESUME, _BEHIND_AWAIT = opmap["SEND"], opmap["RESUME"], 2
+_AWAITS = CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
 def is_interrupt(raised: KeyboardInterrupt) -> bool:
@@ -46,17 +47,23 @@ def is_interrupt(raised: KeyboardInterrupt) -> bool:
         last, at = at, at.tb_next
     if last is None or last.tb_frame.f_globals.get("__name__") == _RAISES_LATER:
         return True
-    return not _is_own(last.tb_frame.f_code.co_code, last.tb_lasti)
+    return not _is_own(last.tb_frame.f_code, last.tb_lasti)
 
 
-def _is_own(code: bytes, at: int) -> bool:
-    """Whether what comes out of this instruction was raised by the code. At the `RESUME` of a `yield`, both may be."""
-    return code[at] in _NO_SIGNAL or (code[at] == _RESUME and code[at + 1] & 3 >= _BEHIND_AWAIT)
+def _is_own(code: CodeType, at: int) -> bool:
+    """Whether what comes out of this instruction was raised by the code. At the `RESUME` of a `yield`, both may be.
+
+    So it is where a generator reads from what is written in C, which may wait: what a coroutine awaits there does not.
+    """
+    step, argument = code.co_code[at : at + 2]
+    if step == _SEND:
+        return bool(code.co_flags & _AWAITS)
+    return step in _NO_SIGNAL or (step == _RESUME and argument & 3 >= _BEHIND_AWAIT)
 
 
 def _is_handler(frame: FrameType) -> bool:
     """Whether it is the call of a signal's handler: it was given the signal's number and the frame that called it."""
-    return any(given is frame.f_back and type(number) is int for number, given in pairwise(_arguments(frame)))
+    return any(given is frame.f_back and is_a(number, int) for number, given in pairwise(_arguments(frame)))
 
 
 def _arguments(frame: FrameType) -> list[Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from signal import SIGINT, default_int_handler, pthread_kill, raise_signal, signal
+from signal import SIGINT, Signals, default_int_handler, pthread_kill, raise_signal, signal
 from typing import Any
 
 import pytest
@@ -136,6 +136,11 @@ def hands_on(*given: Any) -> None:
     default_int_handler(*given)
 
 
+def names_the_signal(number: int, frame: Any) -> None:
+    number = Signals(number)
+    raise KeyboardInterrupt(number.name)
+
+
 HANDLERS: dict[str, Any] = {
     "the default": default_int_handler,
     "a method": Handlers().method,
@@ -143,6 +148,7 @@ HANDLERS: dict[str, Any] = {
     "with more arguments": partial(Handlers().with_more, "more"),
     "that puts the former back": puts_the_former_back,
     "that hands on": hands_on,
+    "that names the signal": names_the_signal,
 }
 
 
@@ -155,6 +161,16 @@ def while_it_waits() -> None:
     threading.Thread(target=lambda: (waiting.wait(), pthread_kill(main, SIGINT))).start()
     waiting.set()
     threading.Event().wait(60)
+
+
+def while_a_generator_waits_in_c() -> None:
+    main = threading.get_ident()
+    threading.Timer(0.05, pthread_kill, (main, SIGINT)).start()
+
+    def naps() -> Iterator[Any]:
+        yield from map(threading.Event().wait, [60.0])
+
+    list(naps())
 
 
 def in_a_generator() -> None:
@@ -174,6 +190,7 @@ REAL: dict[str, Callable[[], Any]] = {
     "at once": asked_to_stop,
     "while it waits": while_it_waits,
     "in a generator": in_a_generator,
+    "while a generator waits in C": while_a_generator_waits_in_c,
     "in a coroutine": partial(on_a_loop, asks),
     "in a coroutine that waits": partial(on_a_loop, waits),
     "in a coroutine of its own loop": lambda: asyncio.run(waits()),

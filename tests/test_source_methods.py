@@ -13,7 +13,7 @@ from checkpoint import MemoryStore
 from hosting import ListSource, QueryEvaluator
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import SourceFailed
-from reliable_rx.reliable import Batch
+from reliable_rx.reliable import Batch, Rejected
 from reliable_rx.testing import hostile
 
 COUNT, FAILS_AT = 20, 12
@@ -32,6 +32,9 @@ RETURNED: dict[str, tuple[str, Any, str]] = {
     "no number": ("fetch", Batch(FAILS_AT, [], skipped=cast(Any, "a")), "whose skipped is 'a', and no int"),
     "no records": ("fetch", Batch(FAILS_AT, [], rejected=cast(Any, 3)), "is 3, and no tuple of Rejected"),
     "no record": ("fetch", Batch(FAILS_AT, [], rejected=cast(Any, ("a",))), "is ('a',), and no tuple of Rejected"),
+    "no id of a record": ("fetch", Batch(FAILS_AT, [], rejected=(Rejected(cast(Any, "a"), 0, ""),)), "no tuple of Rej"),
+    "no truth": ("fetch", Batch(FAILS_AT, [], ended=cast(Any, numpy.array([1, 2]))), "and no bools"),
+    "no truth of more": ("fetch", Batch(FAILS_AT, [], coming=cast(Any, numpy.array([1, 2]))), "and no bools"),
     "no values": ("fetch", Batch(FAILS_AT, cast(Any, None)), "partition 'p': its batch raised"),
 }
 """By what a method returns: which, what, and what is said of it."""

@@ -14,7 +14,8 @@ from checkpoint import MemoryStore
 from checkpoint.format.stored_errors import ERROR_BYTES_MAX
 from hosting import ListSource, QueryEvaluator
 from hosting.sources.polling import PolledSource, Want
-from reliable_rx.reliable import Batch
+from reliable_rx.errors import PositionUnavailable
+from reliable_rx.reliable import Batch, Rejected
 
 COUNT = 30
 Patterned = Callable[["Reader"], Batch | None]
@@ -184,6 +185,127 @@ def test_a_replay_waits_for_a_reader_that_has_nothing_yet(pattern: str, saved: i
             evaluator.abandon()
         store = store.reopen()
     assert len(found) == COUNT
+
+
+@pytest.mark.parametrize("known", [[COUNT // 3 - 1], [*range(COUNT // 3)], [0, 1]])
+def test_a_replay_ends_for_a_reader_that_gives_known_ids_now_and_then(
+    known: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it gives again, with nothing in between, is no way to what is lacking."""
+    monkeypatch.setattr("hosting.edges.partition.QUIET_S", 0.05)
+    store = MemoryStore()
+
+    def lacking(reader: Reader) -> Batch | None:
+        if reader.at < COUNT // 3:
+            return None
+        return Batch(known[0], known) if reader.looks % 2 else Batch(reader.at, [])
+
+    for before in (lambda _: None, lacking):
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9, batch_events_max=3)
+        try:
+            evaluator.source("s", Source(before=before))
+            evaluator.create("q", rx.source("s"))
+            if before is lacking:
+                with pytest.raises(PositionUnavailable, match="gives only"):
+                    evaluator.start()
+                break
+            evaluator.start()
+            for _ in range(9):
+                evaluator.step()
+        finally:
+            evaluator.flush()
+            evaluator.abandon()
+        store = store.reopen()
+
+
+def test_a_partition_that_gives_known_ids_now_and_then_is_idle() -> None:
+    """On event time it holds nobody back for longer than one that gives nothing."""
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 0.1
+        return now
+
+    def again(reader: Reader) -> Batch | None:
+        if reader.at < 3:
+            return None
+        return Batch(0, [0]) if reader.looks % 3 == 0 else Batch(reader.at, [])
+
+    class Timed(Source):
+        timestamp = float
+
+    with QueryEvaluator(MemoryStore(), background=False, clock=clock, idle_s=3.0) as evaluator:
+        evaluator.source("a", Timed(before=again))
+        evaluator.source("b", Timed())
+        evaluator.create("q", rx.source("b"))
+        evaluator.start()
+        for _ in range(200):
+            evaluator.step()
+        assert outputs(evaluator, "q") == [*range(COUNT)]
+
+
+GAPS: list[list[Batch]] = [
+    [Batch(0, ["a"]), Batch(3, [], skipped=2), Batch(5, ["b"], skipped=2, rejected=(Rejected(4, "x", "no"),))],
+    [Batch(0, ["a"]), Batch(5, ["b"], skipped=4, rejected=(Rejected(4, "x", "no"),))],
+    [
+        Batch(0, ["a"]),
+        Batch(5, [], skipped=4, rejected=(Rejected(1, "x", "no"), Rejected(4, "y", "no"))),
+        Batch(5, "b"),
+    ],
+    [Batch(2, [], skipped=2), Batch(4, [], skipped=2, rejected=(Rejected(3, "x", "no"),)), Batch(4, ["b"])],
+]
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+@pytest.mark.parametrize("batches", GAPS)
+def test_gaps_before_what_cannot_be_read_are_gone_over_again(batches: list[Batch], policy: str) -> None:
+    """The journal has no turn of a gap, whichever batch it comes in."""
+
+    class Gaps(Source):
+        on_bad_record = policy
+
+    def given(reader: Reader) -> Batch:
+        found = next((each for each in batches if each.first - each.skipped >= reader.at), None)
+        reader.at = COUNT if found is None else found.next
+        return Batch(max(each.next for each in batches), [], ended=True) if found is None else found
+
+    store, found = MemoryStore(), list[Any]()
+    for _ in range(2):
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+        try:
+            evaluator.source("s", Gaps(before=given))
+            evaluator.create("q", rx.source("s"))
+            evaluator.run()
+            found.append((outputs(evaluator, "q"), evaluator.query("q").status, evaluator.intake.bad_records.counts))
+        finally:
+            evaluator.flush()
+            evaluator.abandon()
+        store = store.reopen()
+    assert found[0] == found[1] and found[0][1] == "completed" and "b" in found[0][0]
+
+
+class Page(Batch):
+    """A batch with a constructor of its own."""
+
+    __slots__ = ()
+
+    def __init__(self, first: int, *, error: Exception | None = None) -> None:
+        super().__init__(first, iter([]), error=error)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrap", [lambda source: source, lambda source: PolledSource(source, Want(wait_s=0.0))])
+def test_a_batch_may_be_of_a_class_of_its_own(wrap: Any) -> None:
+    """Nothing makes another one of it."""
+
+    def given(reader: Reader) -> Batch | None:
+        return Page(6, error=ValueError("broken")) if reader.at == 6 else None
+
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("s", wrap(Source(before=given)))
+        evaluator.create("q", rx.source("s"))
+        evaluator.run()
+        assert (outputs(evaluator, "q"), evaluator.query("q").error) == ([*range(6)], "ValueError: broken")
 
 
 def test_a_reader_that_finds_its_way_is_not_idle() -> None:

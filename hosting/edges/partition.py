@@ -102,7 +102,7 @@ class Partition:
         self.ahead, self.start = self._of_batch(self._deduplicated, batch), 0
         self.coming = batch.coming or self.reread.goes_on
         if batch.ended or batch.error is not None:
-            self.finished = batch if batch.error is None else replace(batch, error=from_store(batch.error))
+            self.finished = Batch(0, (), error=None if batch.error is None else from_store(batch.error))
         return bool(self.ahead) or self.finished is not None or bool(self.rejected)
 
     def _fetch(self, reader: Reader, count_max: int) -> Batch:
@@ -137,14 +137,16 @@ class Partition:
         return Rejects(self.source, self.name, self.reached, self.position, records, time)
 
     def _deduplicated(self, batch: Batch) -> list[Any]:
+        values = batch.values if type(batch.values) is list else list(batch.values)
         if batch.first == self.position:
-            self.reread.over()
-            return batch.values if isinstance(batch.values, list) else list(batch.values)
-        first, values = index(batch.first), list(batch.values)
+            if self.reread.behind >= 0:
+                self.reread.over() if values else self.reread.met(self.position, self.position, self.position)
+            return values
+        first = index(batch.first)
         if first < self.position:
             self.reread.met(first, first + len(values), self.position)
             return values[self.position - first :]
-        if self.position < first - batch.skipped:
+        if self.position < first - index(batch.skipped):
             raise PositionUnavailable(
                 f"{self.source} partition {self.name}: wanted id {self.position:,}, but the source goes on at "
                 f"{first:,}; events were lost there",
@@ -268,7 +270,7 @@ class Partition:
         """Let the reader come to its end, if it can, as it may let go of something there; return how that was."""
         position = self.position
         try:
-            self.fill(1)
+            self.fill(1) if end else self._arrived(1)
         except ReliableRxError as failed:
             if not end and (not is_a(failed, SourceFailed) or "method" in failed.fields):
                 raise
@@ -288,10 +290,16 @@ class Partition:
         """Take the records of a journalled turn that could not be read once more. *Raises* `PositionUnavailable`."""
         records: list[Rejected] = []
         start = self.safe_position
-        while len(records) < count and self._arrived(count - len(records)) and self.rejected:
-            records += (each for each in self.rejected if each.position < behind)
-            self.rejected = tuple(each for each in self.rejected if each.position >= behind)
-            self.reached = min(self.position, behind)
+        while len(records) < count:
+            arrived = self._arrived(count - len(records))
+            if self.rejected:
+                records += (each for each in self.rejected if each.position < behind)
+                self.rejected = tuple(each for each in self.rejected if each.position >= behind)
+                self.reached = min(self.position, behind)
+            elif arrived or records or not start < self.position <= first:
+                break
+            else:  # a gap, of which the journal has no turn
+                start = self.position
         if start != first or len(records) != count or self.safe_position != behind:
             raise PositionUnavailable(
                 f"{self.source} partition {self.name}: a turn of the journal took {plural(count, 'record')} that could "

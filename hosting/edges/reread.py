@@ -32,14 +32,14 @@ class Reread:
 
     def over(self) -> None:
         """Note that there is something new."""
-        if self.behind >= 0:
-            self.repeats, self.behind, self.goes_on = 0, -1, False
+        self.repeats, self.behind, self.goes_on = 0, -1, False
 
     def met(self, first: int, end: int, position: int) -> None:
-        """Note a batch of ids from *first* on, before *end*, where *position* is wanted."""
+        """Note a batch of ids from *first* on, before *end*, where *position* is wanted; an empty one says nothing."""
         self.goes_on = first < end <= position and end > self.behind
-        self.repeats = self.repeats + 1 if first < end < position and not self.goes_on else 0
-        self.behind, self.first, self.last_end = max(self.behind, end), first, end
+        if first < end:
+            self.repeats = self.repeats + 1 if end < position and not self.goes_on else 0
+            self.behind, self.first, self.last_end = max(self.behind, end), first, end
 
     def stands_still(self, partition: str, position: int) -> str:
         """Say that the reader of *partition* gives again and again what it has given; nothing if it does not."""

@@ -16,6 +16,7 @@ from hosting.engine.blame import blamed
 from hosting.reports.log import LOG
 from reliable_rx.class_of import is_a, name_of
 from reliable_rx.errors import ReliableRxError, SourceFailed, described
+from reliable_rx.interrupts import let_through
 from reliable_rx.operators.contract.arguments import cut
 from reliable_rx.reliable import Batch, Reader, Rejected
 
@@ -67,11 +68,27 @@ def checked_batch(source: str, partition: str, batch: Any, position: int) -> Bat
         what = f"fetch returned a Batch whose error is {cut(batch.error)}, and no Exception"
     elif not hasattr(type(batch.skipped), "__index__"):
         what = f"fetch returned a Batch whose skipped is {cut(batch.skipped)}, and no int"
-    elif type(batch.rejected) is not tuple or not all(isinstance(each, Rejected) for each in batch.rejected):
+    elif not isinstance(batch.rejected, (tuple, list)) or not all(map(_is_rejected, batch.rejected)):
         what = f"fetch returned a Batch whose rejected is {cut(batch.rejected)}, and no tuple of Rejected"
+    elif not (_is_flag(batch.ended) and _is_flag(batch.coming)):
+        what = f"fetch returned a Batch whose ended is {cut(batch.ended)} and coming {cut(batch.coming)}, and no bools"
     else:
         return batch
     raise _failed(source, partition, what, position)
+
+
+def _is_rejected(record: Any) -> bool:
+    return isinstance(record, Rejected) and hasattr(type(record.position), "__index__")
+
+
+def _is_flag(value: Any) -> bool:
+    if type(value) is not bool:
+        try:
+            bool(value)
+        except BaseException as raised:  # an array has no truth
+            let_through(raised)
+            return False
+    return True
 
 
 def _named(source: str, partition: str | None) -> str:

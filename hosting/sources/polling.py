@@ -182,6 +182,12 @@ class Sizes:
         yield from values[max(first, -seen % SAMPLE_EVERY) :: SAMPLE_EVERY]
 
 
+def listed(batch: Batch) -> Batch:
+    """Return *batch* with its values in a list, in whatever class it is given."""
+    first, values, ended, error = batch.first, list(batch.values), batch.ended, batch.error
+    return Batch(first, values, ended, error, batch.skipped, batch.coming, batch.rejected)
+
+
 def pickled_bytes(value: Any) -> int:
     """Return how many bytes *value* takes when pickled, `UNKNOWN_BYTES` if it does not."""
     try:
@@ -269,7 +275,7 @@ class PolledReader:
             try:
                 batch = self._reader.fetch(min(FETCH_MAX, most - len(self._values)))
                 if not isinstance(batch.values, list):  # an iterator has no length, and is true when it has nothing
-                    batch = replace(batch, values=list(batch.values))
+                    batch = listed(batch)
             except ReliableRxError:
                 if not self._values:
                     raise
