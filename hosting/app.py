@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
 
 import reliable_rx as rx
 from checkpoint.store import Store
 from hosting.admission.arguments import check_new, check_options, check_sink, check_source
-from hosting.edges.refused_sink import UnmadeSink
 from hosting.edges.retention import Retention
 from hosting.edges.sink_writer import checked_policy
 from hosting.engine.admission import check_declared, check_how, no_query
@@ -267,7 +265,7 @@ class App:
         self._create(evaluator)
         with watched(evaluator):
             for stream, sink, on_error in self.sinks:
-                evaluator.sink(stream, hosted_sink(stream, sink), on_error=on_error)
+                evaluator.sink(stream, sink_nowhere(stream, sink), on_error=on_error)
         return evaluator
 
     def look(self, store: Store) -> QueryEvaluator:
@@ -330,28 +328,11 @@ class App:
 def sink_at(place: object, sink: Sink | Callable[..., Sink]) -> Sink:
     """Return the sink for *place*, made if it is given as a function."""
     if callable(sink) and not isinstance(sink, type) and not hasattr(sink, "flush"):
-        made_sink: Sink = sink(place) if takes_place(sink) else sink()
+        takes = signature_of(sink)
+        takes_place = takes is not None and any(each.default is each.empty for each in takes.parameters.values())
+        made_sink: Sink = sink(place) if takes_place else sink()
         return made_sink
     return made(sink, "flush")  # type: ignore[no-any-return]
-
-
-def takes_place(make: Callable[..., Any]) -> bool:
-    """Whether *make* has a parameter that must be given."""
-    takes = signature_of(make)
-    return takes is not None and any(each.default is each.empty for each in takes.parameters.values())
-
-
-def hosted_sink(stream: str, sink: Sink | Callable[..., Sink]) -> Sink:
-    """Return the sink where there are no places, or what stands for one whose function raises and calls that again.
-
-    *Raises* `QueryRefused` for one that needs a place.
-    """
-    try:
-        return sink_at(None, sink)
-    except BaseException as raised:  # a sink is somebody else's code
-        error = blamed(raised)
-        check_needs_no_place(stream, sink, error)
-        return UnmadeSink(error, partial(sink_at, None, sink))
 
 
 def sink_nowhere(stream: str, sink: Sink | Callable[..., Sink]) -> Sink:
@@ -362,18 +343,13 @@ def sink_nowhere(stream: str, sink: Sink | Callable[..., Sink]) -> Sink:
         error = blamed(raised)
         if isinstance(error, ReliableRxError) and error is raised:
             raise
-        check_needs_no_place(stream, sink, error)
-        what = f"the sink of {stream!r} cannot be made: {described(error)}; mend what makes it"
-        raise QueryRefused(what, path="/") from error
-
-
-def check_needs_no_place(stream: str, sink: Any, error: Exception) -> None:
-    """*Raises* `QueryRefused` if what makes the sink has raised *error* as it was given no place."""
-    if isinstance(error, AttributeError) and error.obj is None and callable(sink) and takes_place(sink):
-        what = (
-            f"the sink of {stream!r} needs the place of a partition, which only a node has ({error}): host this "
-            f"app with `reliable-rx node`, or let the function do with None"
-        )
+        way = "mend what makes it, or let it connect in open(), which fails or waits by itself"
+        what = f"the sink of {stream!r} cannot be made: {described(error)}; {way}"
+        if isinstance(error, AttributeError) and error.obj is None and not hasattr(sink, "flush"):
+            what = (
+                f"the sink of {stream!r} needs the place of a partition, which only a node has ({error}): host this "
+                f"app with `reliable-rx node`, or let the function do with None"
+            )
         raise QueryRefused(what, path="/") from error
 
 

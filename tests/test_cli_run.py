@@ -204,7 +204,7 @@ def push_some(evaluator):
     is_out.wait()
     END
 """
-ENDS = {"SIGTERM": "threading.Event().wait()", "SIGINT": "threading.Event().wait()", "fails": "1 / 0", "ends": ""}
+ENDS = {"SIGTERM": "threading.Event().wait()", "SIGINT": "threading.Event().wait()", "fails": "1 / 0"}
 
 
 @pytest.mark.parametrize("way", ENDS)
@@ -219,9 +219,52 @@ def test_a_run_that_ends_takes_the_answers_to_calls_in_flight(way: str, tmp_path
         _, complaint = process.communicate(timeout=60)
     assert process.returncode == code, complaint
     assert cli("tail", "s", "answers", cwd=tmp_path).stdout == "0\t-1\n1\t-2\n"
-    write(tmp_path, "calls.py", CALLS.replace("END", ""))
+    write(tmp_path, "calls.py", CALLS.replace("END", "").replace("await asyncio.sleep(0.001)", "break"))
     again = cli("run", "calls.py:app", "--store", "s", cwd=tmp_path).stdout
     assert re.findall("asked for .", again) == ["asked for 3"]
+
+
+OWED = """
+import asyncio
+from pathlib import Path
+
+import reliable_rx as rx
+from hosting import App, CallbackSink
+
+app = App()
+numbers = app.push("numbers")
+tries = []
+
+
+async def ask(n):
+    await asyncio.sleep(0.01)
+    return -n
+
+
+def write(n, value):
+    tries.append(n)
+    if len(tries) < 3:
+        raise ConnectionError("away")
+    with Path("written").open("a") as file:
+        file.write(f"{value}\\n")
+
+
+app.query("answers", rx.source("numbers").map_async(ask, concurrency=1))
+app.sink("answers", CallbackSink(write))
+
+
+@app.feed
+def push_some(evaluator):
+    numbers.push([1, 2, 3])
+"""
+
+
+def test_a_run_ends_behind_what_it_owes(tmp_path: Path) -> None:
+    """Its feeds have ended, all calls are answered, and a sink that was not available has what there is."""
+    write(tmp_path, "owed.py", OWED)
+    done = cli("run", "owed.py:app", "--store", "s", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "written").read_text() == "-1\n-2\n-3\n"
 
 
 def test_a_second_signal_ends_the_wait_for_answers(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from lanes import crossed, examples
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import CallbackSink, ListSource, QueryEvaluator
-from hosting.app import hosted_sink
 from hosting.edges.sink_positions import Known, matched
 
 NAMES = ("a", "b", "c")
@@ -48,8 +47,6 @@ class World:
         self.got: dict[str, list[int]] = {name: [] for name in NAMES}
         self.down: dict[str, int] = {}
         """From which id on a function raises."""
-        self.unmade: dict[str, list[Exception]] = {}
-        """What functions that make sinks raise at their next calls."""
         self.store = MemoryStore()
 
     def sink(self, name: str) -> CallbackSink:
@@ -61,16 +58,6 @@ class World:
         take.__qualname__ = self.path.format(name)
         return CallbackSink(take)
 
-    def declared(self, name: str) -> Any:
-        """Return the sink *name* as an app hands it over that declares a function."""
-
-        def make() -> CallbackSink:
-            if self.unmade.get(name):
-                raise self.unmade[name].pop()
-            return self.sink(name)
-
-        return hosted_sink("q", make)
-
     def run(
         self,
         names: tuple[str, ...],
@@ -78,7 +65,6 @@ class World:
         *,
         kill: bool = False,
         late: frozenset[str] = frozenset(),
-        reopens: bool = False,
     ) -> list[str]:
         """Run an app that has the sinks *names*, some of them declared *late*; return what it reports."""
         store = self.store = self.store.reopen()
@@ -87,13 +73,11 @@ class World:
         evaluator.create("q", rx.source("n").map(lambda n: n))
         for name in names:
             if name not in late:
-                evaluator.sink("q", self.declared(name))
+                evaluator.sink("q", self.sink(name))
         evaluator.start()
         for name in names:
             if name in late:
-                evaluator.sink("q", self.declared(name))
-        while self.unmade and (evaluator.step() or evaluator.trouble is not None):
-            pass
+                evaluator.sink("q", self.sink(name))
         evaluator.checkpoint()  # which knows them
         for value in range(values):
             pushed.push([value])
@@ -101,8 +85,6 @@ class World:
                 pass
             if kill and value % 2:
                 evaluator.checkpoint()
-            if reopens:
-                evaluator.reopen("q")
         if not kill:
             evaluator.checkpoint()
         said = [f"{each.kind} {each.subject}" for each in evaluator.incidents.open()]
@@ -188,43 +170,6 @@ def test_no_sink_lacks_anything_whatever_is_declared_beside_it(draw: DataObject)
     for name in NAMES:
         ids = [n for place, n in enumerate(world.got[name]) if n not in world.got[name][:place]]
         assert ids == list(range(ids[0], ids[0] + len(ids))) if ids else True, (name, world.got[name])
-
-
-@examples(300)
-@given(data())
-def test_what_makes_a_sink_may_raise_for_a_while(draw: DataObject) -> None:
-    """A function that raises is called again: each sink has its own place then, each id once, or again behind a kill.
-
-    An OSError is waited for, all else fails that sink until it is opened again, in this run or the next one.
-    """
-    world, total = World(draw.draw(sampled_from(["local", "of the module"]))), 0
-    kills = False
-    for is_last in (*[False] * draw.draw(integers(1, 4)), True):
-        names, values, kill = draw.draw(permutations_of(NAMES)), draw.draw(integers(0, 5)), draw.draw(booleans())
-        for name in names:
-            away = [ConnectionError("away")] * draw.draw(integers(0, 4))
-            world.unmade[name] = [] if is_last else [*[RuntimeError("no")] * draw.draw(integers(0, 3)), *away]
-        said = world.run(tuple(names), values, kill=kill and not is_last, reopens=draw.draw(booleans()))
-        kills, total = kills or kill, total + values
-    assert not said
-    for name in NAMES:
-        got = [n for place, n in enumerate(world.got[name]) if not kills or n not in world.got[name][:place]]
-        assert got == list(range(total)), (name, world.got[name])
-
-
-@pytest.mark.parametrize(
-    "raised", [RuntimeError("no"), ConnectionError("away")], ids=lambda error: type(error).__name__
-)
-def test_what_is_made_late_is_well_in_its_own_place(raised: Exception) -> None:
-    """Nothing is said of it any more, it gets each id once; and one that is new begins where the one before it was."""
-    world = World()
-    world.run(("a", "b"), 3)
-    world.unmade = {"b": [raised] * 3}
-    assert world.run(("b", "a"), 3, reopens=True) == []
-    assert world.got["b"] == world.got["a"] == list(range(6))
-    world.unmade = {"c": [raised] * 3}
-    world.run(("a", "c"), 3, reopens=True)
-    assert world.got["c"] == [6, 7, 8]
 
 
 @pytest.mark.parametrize("path", PATHS)

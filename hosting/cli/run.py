@@ -212,8 +212,13 @@ def last_words(evaluator: QueryEvaluator) -> Iterator[None]:
 
 
 def are_done(feeds: Sequence[threading.Thread], evaluator: QueryEvaluator) -> bool:
-    """Whether nothing more can come: all feeds and companions have ended, and all they brought has been taken."""
+    """Whether nothing more can come: all feeds and companions have ended, and all they brought has been taken.
+
+    What is asked for is answered by then, and what is not available is there again.
+    """
     if any(feed.is_alive() for feed in feeds) or not evaluator.companions.ended:
+        return False
+    if evaluator.engine.calls.askers or evaluator.trouble is not None:
         return False
     intake = evaluator.intake
     listed = ((name, each) for name, source in intake.sources.items() for each in source.partitions())

@@ -1,23 +1,18 @@
 """What stands in the place of a sink that says nothing of itself, or cannot be made: it fails as one that cannot open.
 
-So its stream keeps what it lacks, its incident says why, and the other sinks go on. Where a function that makes a sink
-has raised, it is called again whenever the sink is to be opened: a service may be back, and it may be mended.
+So its stream keeps what it lacks, its incident says why, and the other sinks go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from hosting.admission.arguments import check_sink
-from hosting.edges.closing import let_go
 from hosting.edges.sink_positions import UNMADE, StandIn
-from hosting.edges.sink_writer import checked_policy
 from hosting.engine.blame import blamed
 from reliable_rx.class_of import name_of
 from reliable_rx.errors import QueryRefused, described
-from reliable_rx.operators.contract.choices import OnError
-from reliable_rx.reliable import DeadLetter, Sink
+from reliable_rx.reliable import DeadLetter
 
 
 def answering(sink: Any) -> Any:
@@ -53,24 +48,3 @@ class RefusedSink(StandIn):
     def flush(self) -> None: ...
 
     def close(self) -> None: ...
-
-
-class UnmadeSink(RefusedSink):
-    """In place of a sink of which *make* has raised *error*."""
-
-    def __init__(self, error: Exception, make: Callable[[], Any]) -> None:
-        super().__init__(error)
-        self._make = make
-
-    def made(self, stream: str, on_error: OnError, check: Callable[[str, Sink], object]) -> Sink:
-        """Return the sink of *stream*, if it can be made by now. *Raises* what that raises, and *check* of it."""
-        sink = self._make()
-        check_sink(stream, sink)
-        try:
-            sink = answering(sink)
-            check(stream, sink)
-            checked_policy(stream, sink, on_error)
-        except BaseException:
-            let_go(f"the sink of {stream!r}", sink.close)
-            raise
-        return sink  # type: ignore[no-any-return]

@@ -108,8 +108,6 @@ def matched(known: Sequence[Known], declared: Sequence[str]) -> list[Known]:
 
     >>> [each.position for each in matched([Known(10, "a"), Known(2, "b", number=1)], ["b"])]
     [2, 10]
-    >>> [each.position for each in matched([Known(10, "a"), Known(2, UNMADE, number=1)], [UNMADE, "b"])]
-    [2, 2, 10]
     >>> [each[::4] for each in matched([Known(10, "a"), Known(2, "b", number=1)], ["b", "moved"])]
     [(2, 1), (10, 2), (10, 0)]
     """
@@ -129,8 +127,7 @@ def matched(known: Sequence[Known], declared: Sequence[str]) -> list[Known]:
         if gone := ordered[count:]:
             position = min(here + away if count < len(here) else away)
             left += [each._replace(position=position, was_declared=False) for each in gone]
-    unmade = [each for each in known if each.label == UNMADE]  # whose place one has taken that is not made now
-    lowest = min((each.position for each in left + unmade), default=0)
+    lowest = min((each.position for each in left), default=0)
     used = {each.number for each in known}
     fresh = (number for number in itertools.count() if number not in used)
     return [

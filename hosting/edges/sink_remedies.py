@@ -62,11 +62,12 @@ def ways_on(error: Exception, sink: Sink, stream: str, *, on_error: OnError, is_
         return "declare it so, and start again"
     if is_a(error, PositionUnavailable) and getattr(error, "fields", {"first": 0}).get("first") is None:
         return "give it another one, and start again: that begins with the first id"
-    is_of_value = is_open and blames_value(error)
-    is_of_ids = is_of_value or is_a(error, PositionUnavailable)
+    is_of_ids = (is_open and blames_value(error)) or is_a(error, PositionUnavailable)
     may_step_over = on_error == "fail" and is_of_ids and isinstance(sink, Skipping)
     is_on_node = hasattr(sink, "guarded")  # where it is made anew with its partition, and no program has its evaluator
     again = "start its node again" if is_on_node else f"start again (in a program: evaluator.reopen({stream!r}))"
     others = ", or start again with another on_error=" if may_step_over else ""
-    stays = " (a query that is mended gives other values from then on, and leaves this one)" if is_of_value else ""
+    stays = (
+        " (a query that is mended gives other values from then on, and leaves this one)" if blames_value(error) else ""
+    )
     return f"mend it{stays} and {again}{others}: it goes on behind what it has"

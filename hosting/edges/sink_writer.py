@@ -71,9 +71,9 @@ class SinkWriter:
         unflushed_max: int,
         pause: Pause,
     ) -> None:
-        self.stream, self.on_error, self.pause = stream, on_error, pause
+        self.stream, self.sink, self.on_error, self.pause = stream, sink, on_error, pause
         self.name(holder)
-        self.put(sink)
+        self.label, self.kind = label_of(sink), kind_of(sink)
         self.was_known, self.had = False, cast(int | None, None)
         """Whether a checkpoint knows its label, and where it stood when it was opened, if it knew that itself."""
         self.position = self.flushed = 0
@@ -90,10 +90,6 @@ class SinkWriter:
     def name(self, holder: str) -> None:
         """Hold the stream under the name *holder*; before anything is held."""
         self.holder, self.subject = holder, f"{self.stream}, {holder}"
-
-    def put(self, sink: Sink) -> None:
-        """Write to *sink*, which is not open."""
-        self.sink, self.label, self.kind = sink, label_of(sink), kind_of(sink)
 
     @property
     def status(self) -> str:

@@ -17,7 +17,7 @@ from hosting.edges.egress import Stream
 from hosting.edges.holders import StreamHolders
 from hosting.edges.moved_sinks import place_taken, tell_left, tell_taken
 from hosting.edges.pause import Pause
-from hosting.edges.refused_sink import UnmadeSink, answering
+from hosting.edges.refused_sink import answering
 from hosting.edges.sink_positions import (
     UNMADE,
     UNOPENED,
@@ -136,9 +136,9 @@ class Outlets:
             if not writers:
                 known = there_are(dict.fromkeys(each.stream for each in self.all), stream)
                 raise KeyError(f"stream {stream!r} has no sink; {known}")
-            for writer in filter(SinkWriter.renew, writers):
-                at = max(self._known(writer), writer.flushed)  # it may never have been opened
-                self.held = {**self.held, stream: {**self.held.get(stream, {}), writer.holder: at}}
+            for writer in writers:
+                if writer.renew():
+                    self.held = {**self.held, stream: {**self.held.get(stream, {}), writer.holder: writer.flushed}}
         self._wake()
 
     def hold(self, known: dict[str, dict[str, int]], labels: dict[str, Labels]) -> None:
@@ -159,7 +159,8 @@ class Outlets:
             writer.name(holder)
             writer.was_known = holder in before
         away = [*found][len(here) :]
-        self.left[stream] = {each: found[each]._replace(was_declared=before[each].was_declared) for each in away}
+        was = {holder: before[holder].was_declared for holder in away}
+        self.left[stream] = {holder: found[holder]._replace(was_declared=was[holder]) for holder in away}
         others = {holder: position for holder, position in known.items() if not is_sink(holder)}
         return others | {holder: each.position for holder, each in found.items()}
 
@@ -200,9 +201,7 @@ class Outlets:
             if each.label == label and holder not in used:
                 return holder
         new = next(holder for holder in map(holder_of, count()) if holder not in used | left.keys())
-        away = [each.position for holder, each in left.items() if holder not in used]
-        away += [self._known(each) for each in self.all if each.stream == stream and each.label == UNMADE]
-        if away:
+        if away := [each.position for holder, each in left.items() if holder not in used]:
             self.held[stream] = {**self.held.get(stream, {}), new: min(away)}
         return new
 
@@ -267,8 +266,6 @@ class Outlets:
                 self._wait_for_stream(writer)
             return
         try:
-            if isinstance(writer.sink, UnmadeSink):
-                self._make(writer, writer.sink)
             position = writer.open(self._known(writer), self._store.owner)
             if position > stream.next_id:
                 self._skip_to(stream, position, starting=starting)
@@ -286,20 +283,11 @@ class Outlets:
                 stream.keep_for(writer.holder, max(self._known(writer), stream.first))
             writer.take(tamed(error), stream)
 
-    def _make(self, writer: SinkWriter, unmade: UnmadeSink) -> None:
-        """Put the sink in the place of what stands for it, and in its own if it is known. *Raises* what that raises."""
-        writer.put(unmade.made(writer.stream, writer.on_error, self._check_target))
-        known = next((holder for holder, each in self._away(writer.stream) if each.label == writer.label), None)
-        if known is not None:
-            writer.was_known = True
-            self._incidents.resolve("sink", writer.subject)
-            self._holders.release(writer.stream, writer.holder)
-            writer.name(known)
-
     def _is_there(self, stream: Stream) -> bool:
         """Whether somebody writes to *stream*, or something is in it."""
+        sources, queries = self._sources, self._engine.standing
         query = query_of(stream.name)
-        return stream.next_id > 0 or query in self._engine.standing or query in self._sources
+        return stream.next_id > 0 or query in queries or query in sources
 
     def _wait_for_stream(self, writer: SinkWriter) -> None:
         readers = self._engine.readers
@@ -344,7 +332,8 @@ class Outlets:
 
     def _each(self, write: Callable[[SinkWriter, Stream], bool | None]) -> bool:
         """Call *write* for every sink; return whether one of the calls said so."""
-        moved, self.is_writing, token = False, True, note()
+        moved = False
+        self.is_writing, token = True, note()
         try:
             for writer in self.all:
                 moved = bool(write(writer, self._stream(writer.stream))) or moved
