@@ -70,7 +70,8 @@ def _arguments(frame: FrameType) -> list[Any]:
     code, values = frame.f_code, frame.f_locals
     taken = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
     if code.co_flags & CO_VARARGS:
-        taken += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
+        more = values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount])
+        taken += more if type(more) is tuple else ()  # the name may be bound to something else by now
     return taken
 
 

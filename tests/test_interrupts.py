@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from signal import SIGINT, Signals, default_int_handler, pthread_kill, raise_signal, signal
 from typing import Any
 
@@ -84,6 +85,16 @@ async def awaits_one_that_fails_later() -> None:
     await future
 
 
+def with_arguments(*given: Any) -> None:
+    given = len(given)  # type: ignore[assignment]
+    raise KeyboardInterrupt(given)
+
+
+def without_end(*given: Any) -> None:
+    given = count()  # type: ignore[assignment]
+    raise KeyboardInterrupt(given)
+
+
 def on_a_loop(call: Callable[[], Any]) -> None:
     loop = asyncio.new_event_loop()
     try:
@@ -105,6 +116,8 @@ OWN: dict[str, Callable[[], Any]] = {
     **({"thrown into a generator": thrown_into_a_generator} if sys.version_info < (3, 13) else {}),
     "thrown at its start": thrown_at_its_start,
     "in a context": in_a_context,
+    "with arguments that are bound again": with_arguments,
+    "with arguments without end": without_end,
     "in a thread": in_a_thread,
     "of a future": of_a_future,
     "of an awaited future": partial(on_a_loop, awaits_a_future),

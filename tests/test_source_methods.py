@@ -20,6 +20,21 @@ COUNT, FAILS_AT = 20, 12
 ERRORS = {each.name: each for each in hostile.ERRORS if is_a(each.make(), Exception)}
 """What else is raised may be the program's way to end, out of a signal's handler, and comes as it is."""
 METHODS = ("partitions", "open", "fetch")
+
+
+class Away(Batch):
+    """A batch of a class of its own, whose error cannot be had."""
+
+    __slots__ = ()
+
+    def __init__(self, first: int, values: Any) -> None:
+        for name, value in {"first": first, "values": values, "ended": False, "skipped": 0, "rejected": ()}.items():
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        raise ConnectionError("away")
+
+
 RETURNED: dict[str, tuple[str, Any, str]] = {
     "no reader": ("open", None, "a return is missing"),
     "something else": ("open", 3, "no method fetch"),
@@ -33,6 +48,8 @@ RETURNED: dict[str, tuple[str, Any, str]] = {
     "no records": ("fetch", Batch(FAILS_AT, [], rejected=cast(Any, 3)), "is 3, and no tuple of Rejected"),
     "no record": ("fetch", Batch(FAILS_AT, [], rejected=cast(Any, ("a",))), "is ('a',), and no tuple of Rejected"),
     "no id of a record": ("fetch", Batch(FAILS_AT, [], rejected=(Rejected(cast(Any, "a"), 0, ""),)), "no tuple of Rej"),
+    "another id": ("fetch", Batch(FAILS_AT, [], rejected=(Rejected(FAILS_AT, "a", ""),)), "no tuple of Rejected of sk"),
+    "a batch that raises": ("fetch", Away(FAILS_AT, []), "its fetch raised ConnectionError: away"),
     "no truth": ("fetch", Batch(FAILS_AT, [], ended=cast(Any, numpy.array([1, 2]))), "and no bools"),
     "no truth of more": ("fetch", Batch(FAILS_AT, [], coming=cast(Any, numpy.array([1, 2]))), "and no bools"),
     "no values": ("fetch", Batch(FAILS_AT, cast(Any, None)), "partition 'p': its batch raised"),

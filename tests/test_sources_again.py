@@ -245,6 +245,106 @@ def test_a_partition_that_gives_known_ids_now_and_then_is_idle() -> None:
         assert outputs(evaluator, "q") == [*range(COUNT)]
 
 
+LOGS = ["gbv", "bgv", "bgbv", "gb", "bv", "gvgv", "vgbgbgv"]
+"""Of each id: compacted, a record that cannot be read, or a value."""
+
+
+class Cut(Source):
+    """A log that is read so many ids at a time as the reader is told, another number in each run."""
+
+    on_bad_record = "dead_letter"
+
+    def __init__(self, log: str, cuts: list[int]) -> None:
+        super().__init__()
+        self.log, self.cuts = log, cuts
+
+    def open(self, partition: str, at: int, /) -> Any:
+        return CutReader(self, at)
+
+
+class CutReader(Reader):
+    def fetch(self, count_max: int, /) -> Batch:
+        source: Any = self.source
+        begun, end = self.at, next((cut for cut in source.cuts if cut > self.at), len(source.log))
+        first = next((n for n in range(begun, end) if source.log[n] == "v"), end)
+        self.at = next((n for n in range(first, end) if source.log[n] != "v"), end)
+        bad = tuple(Rejected(n, n, "no") for n in range(begun, first) if source.log[n] == "b")
+        is_over = self.at == len(source.log)
+        return Batch(first, [*range(first, self.at)], ended=is_over, skipped=first - begun, rejected=bad)
+
+
+def cuts_of(log: str) -> list[list[int]]:
+    return [[n + 1 for n in range(len(log)) if which >> n & 1] for which in range(2 ** (len(log) - 1))]
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_a_log_may_be_cut_into_batches_in_any_way(log: str) -> None:
+    """Behind a kill as before it: gaps and records that cannot be read come together or apart."""
+    ways = cuts_of(log)
+    for before in ways[:: max(1, len(ways) // 8)]:
+        for behind in ways[:: max(1, len(ways) // 8)]:
+            store, found = MemoryStore(), list[Any]()
+            for cuts in (before, behind):
+                evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+                try:
+                    evaluator.source("s", Cut(log, cuts))
+                    evaluator.create("q", rx.source("s"))
+                    evaluator.run()
+                    letters = evaluator.intake.bad_records.counts["s"]
+                    found.append((outputs(evaluator, "q"), evaluator.query("q").status, letters))
+                finally:
+                    evaluator.flush()
+                    evaluator.abandon()
+                store = store.reopen()
+            assert found[0] == found[1], (log, before, behind)
+
+
+def test_a_turn_whose_records_are_others_now_is_refused() -> None:
+    """Not waited for: what is there lies behind what the journal has."""
+    store = MemoryStore()
+    for log, refuses in (("bvv", False), ("gvb", True)):
+        evaluator = QueryEvaluator(store, background=False, checkpoint_interval_s=1e9)
+        try:
+            evaluator.source("s", Cut(log, []))
+            evaluator.create("q", rx.source("s"))
+            if refuses:
+                with pytest.raises(PositionUnavailable, match="1 record that could not be read, before id 1"):
+                    evaluator.start()
+                break
+            evaluator.run()
+        finally:
+            evaluator.flush()
+            evaluator.abandon()
+        store = store.reopen()
+
+
+def test_a_reader_on_event_time_may_go_over_ids_that_hold_nothing() -> None:
+    """However long that takes, it is not silent."""
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 1.0
+        return now
+
+    def skips(reader: Reader) -> Batch | None:
+        if 3 <= reader.at < 20:
+            reader.at += 1
+            return Batch(reader.at, [], skipped=1)
+        return None
+
+    class Timed(Source):
+        timestamp = float
+
+    with QueryEvaluator(MemoryStore(), background=False, clock=clock, idle_s=3.0) as evaluator:
+        evaluator.source("a", Timed(before=skips))
+        evaluator.source("b", Timed())
+        evaluator.create("q", rx.merge(rx.source("a"), rx.source("b")))
+        evaluator.run()
+        found = outputs(evaluator, "q")
+    assert found == sorted(found) and len(found) == 2 * COUNT - 17
+
+
 GAPS: list[list[Batch]] = [
     [Batch(0, ["a"]), Batch(3, [], skipped=2), Batch(5, ["b"], skipped=2, rejected=(Rejected(4, "x", "no"),))],
     [Batch(0, ["a"]), Batch(5, ["b"], skipped=4, rejected=(Rejected(4, "x", "no"),))],

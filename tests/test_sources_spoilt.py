@@ -215,7 +215,7 @@ def test_what_is_read_has_its_place(tmp_path: Path, name: str, how: str, policy:
         with closing(source.open(name, 0)) as reader:
             found = read_all(reader)
         check_places(name, damage, found, ROWS, before, behind)
-        for at in {0, 1, found.end // 2, found.end}:
+        for at in {0, min(1, found.end), found.end // 2, found.end}:
             check_opened_within(SOURCES[made](policy, path), source, name, at, found)
 
 

@@ -17,6 +17,7 @@ from checkpoint.store import Store
 from hosting.app import App
 from hosting.cli.display import Monitor, best_view, known_end
 from hosting.cli.loading import load_app
+from hosting.cli.owed import Owed
 from hosting.cli.stores import NAMED_MAX, StoreAddress
 from hosting.cli.terminal import complain, outlives, say, say_all
 from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, span
@@ -128,6 +129,7 @@ def run(where: str, address: StoreAddress, *, plain: bool) -> int:
         feeds = app.start_feeds(evaluator, lambda error: tell(evaluator, "feed", error, errors))
         companions = evaluator.companions
         companions.start(app.companions, started=lambda: look_at_once(evaluator))
+        owed = Owed(evaluator.engine.calls, evaluator.outlets)
         with best_view(plain=plain) as view, Monitor(evaluator, view) as monitor, closing(companions):
 
             def done() -> bool:
@@ -137,8 +139,11 @@ def run(where: str, address: StoreAddress, *, plain: bool) -> int:
                 if stop.asked or errors:
                     companions.stop()
                     is_over = companions.ended
+                elif (feeds or companions) and are_done(feeds, evaluator):
+                    is_over = owed.is_paid()
                 else:
-                    is_over = bool(feeds or companions) and are_done(feeds, evaluator)
+                    is_over = False
+                    owed.forget()
                 if is_over:
                     evaluator.stop()  # takes the answers to calls in flight, which `until` alone does not
                 return is_over
@@ -212,13 +217,8 @@ def last_words(evaluator: QueryEvaluator) -> Iterator[None]:
 
 
 def are_done(feeds: Sequence[threading.Thread], evaluator: QueryEvaluator) -> bool:
-    """Whether nothing more can come: all feeds and companions have ended, and all they brought has been taken.
-
-    What is asked for is answered by then, and what is not available is there again.
-    """
+    """Whether nothing more can come: all feeds and companions have ended, and all they brought has been taken."""
     if any(feed.is_alive() for feed in feeds) or not evaluator.companions.ended:
-        return False
-    if evaluator.engine.calls.askers or evaluator.trouble is not None:
         return False
     intake = evaluator.intake
     listed = ((name, each) for name, source in intake.sources.items() for each in source.partitions())

@@ -106,8 +106,10 @@ class Partition:
         return bool(self.ahead) or self.finished is not None or bool(self.rejected)
 
     def _fetch(self, reader: Reader, count_max: int) -> Batch:
-        batch = called(self.source, self.name, "fetch", reader.fetch, count_max, position=self.position)
-        return checked_batch(self.source, self.name, batch, self.position)
+        return called(self.source, self.name, "fetch", self._checked, reader, count_max, position=self.position)
+
+    def _checked(self, reader: Reader, count_max: int) -> Batch:
+        return checked_batch(self.source, self.name, reader.fetch(count_max), self.position)
 
     def _of_batch(self, call: Callable[..., T], *given: Any) -> T:
         """Return what *call* makes of a batch, whose values may be read as late as here."""
@@ -139,13 +141,14 @@ class Partition:
     def _deduplicated(self, batch: Batch) -> list[Any]:
         values = batch.values if type(batch.values) is list else list(batch.values)
         if batch.first == self.position:
-            if self.reread.behind >= 0:
+            if self.reread.goes_on or self.reread.behind >= 0:
                 self.reread.over() if values else self.reread.met(self.position, self.position, self.position)
             return values
         first = index(batch.first)
         if first < self.position:
-            self.reread.met(first, first + len(values), self.position)
-            return values[self.position - first :]
+            new = values[self.position - first :]
+            self.reread.over() if new else self.reread.met(first, first + len(values), self.position)
+            return new
         if self.position < first - index(batch.skipped):
             raise PositionUnavailable(
                 f"{self.source} partition {self.name}: wanted id {self.position:,}, but the source goes on at "
@@ -154,7 +157,7 @@ class Partition:
                 first=first,
                 end=first + len(values),
             )
-        self.reread.over()
+        self.reread.over(goes_on=not values)
         self.position = first
         return values
 
@@ -288,19 +291,15 @@ class Partition:
 
     def reject_again(self, first: int, behind: int, count: int, time: float) -> Rejects:
         """Take the records of a journalled turn that could not be read once more. *Raises* `PositionUnavailable`."""
-        records: list[Rejected] = []
         start = self.safe_position
-        while len(records) < count:
-            arrived = self._arrived(count - len(records))
-            if self.rejected:
-                records += (each for each in self.rejected if each.position < behind)
-                self.rejected = tuple(each for each in self.rejected if each.position >= behind)
-                self.reached = min(self.position, behind)
-            elif arrived or records or not start < self.position <= first:
+        records = self._rejected_before(behind)
+        while self.safe_position < behind:  # gaps come with a record, or by themselves, as the reader is asked
+            before = self.position
+            if not (self._arrived(max(1, count - len(records))) and self.rejected) and self.position == before:
                 break
-            else:  # a gap, of which the journal has no turn
-                start = self.position
-        if start != first or len(records) != count or self.safe_position != behind:
+            records += self._rejected_before(behind)
+        is_other = len(records) != count or any(each.position < first for each in records)
+        if is_other or not start <= behind <= self.safe_position:
             raise PositionUnavailable(
                 f"{self.source} partition {self.name}: a turn of the journal took {plural(count, 'record')} that could "
                 f"not be read, before id {behind:,}, but the source now gives {len(records):,}; let it read as it did "
@@ -311,6 +310,14 @@ class Partition:
             )
         self.passed += len(records)
         return Rejects(self.source, self.name, first, behind, records, time)
+
+    def _rejected_before(self, behind: int) -> list[Rejected]:
+        """Take the records that could not be read, of ids before *behind*."""
+        found = [each for each in self.rejected if each.position < behind]
+        if self.rejected:
+            self.rejected = self.rejected[len(found) :]
+            self.reached = min(self.position, behind)
+        return found
 
     def _arrived(self, count_max: int) -> bool:
         """Read ahead, waiting for what is known or may be on its way; return whether something is there."""

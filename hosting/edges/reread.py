@@ -30,16 +30,17 @@ class Reread:
         self.goes_on = False
         """Whether the last one got further, so that more can be had at once."""
 
-    def over(self) -> None:
-        """Note that there is something new."""
-        self.repeats, self.behind, self.goes_on = 0, -1, False
+    def over(self, *, goes_on: bool = False) -> None:
+        """Note that there is something new, or (*goes_on*) only ids that hold nothing, and more at once."""
+        self.repeats, self.behind, self.goes_on = 0, -1, goes_on
 
     def met(self, first: int, end: int, position: int) -> None:
-        """Note a batch of ids from *first* on, before *end*, where *position* is wanted; an empty one says nothing."""
-        self.goes_on = first < end <= position and end > self.behind
+        """Note a batch of ids from *first* on, before *end*, of which none is new where *position* is wanted."""
+        self.goes_on = self.behind < end <= position != first
         if first < end:
             self.repeats = self.repeats + 1 if end < position and not self.goes_on else 0
-            self.behind, self.first, self.last_end = max(self.behind, end), first, end
+            self.first, self.last_end = first, end
+        self.behind = max(self.behind, end)
 
     def stands_still(self, partition: str, position: int) -> str:
         """Say that the reader of *partition* gives again and again what it has given; nothing if it does not."""

@@ -350,6 +350,10 @@ class Outlets:
                 return writer.trouble
         return None
 
+    def lacking(self) -> list[tuple[SinkWriter, int]]:
+        """Return the sinks that go on, with the id behind what there is for each."""
+        return [(each, self._stream(each.stream).next_id) for each in self.all if each.failure is None]
+
     def retry(self) -> None:
         """Have sinks that are not available tried again at once."""
         for writer in self.all:

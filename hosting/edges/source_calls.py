@@ -10,6 +10,7 @@ an empty batch and `trouble`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, TypeVar
 
 from hosting.engine.blame import blamed
@@ -62,14 +63,16 @@ def checked_batch(source: str, partition: str, batch: Any, position: int) -> Bat
     """Return *batch* if it is one. *Raises* `SourceFailed`."""
     if not isinstance(batch, Batch):
         what = f"fetch returned {name_of(type(batch))} in the place of a Batch"
-    elif not hasattr(type(batch.first), "__index__"):
+    elif not isinstance(batch.first, Integral):
         what = f"fetch returned a Batch whose first id is {cut(batch.first)}, and no int"
     elif batch.error is not None and not is_a(batch.error, Exception):
         what = f"fetch returned a Batch whose error is {cut(batch.error)}, and no Exception"
-    elif not hasattr(type(batch.skipped), "__index__"):
+    elif not isinstance(batch.skipped, Integral):
         what = f"fetch returned a Batch whose skipped is {cut(batch.skipped)}, and no int"
-    elif not isinstance(batch.rejected, (tuple, list)) or not all(map(_is_rejected, batch.rejected)):
-        what = f"fetch returned a Batch whose rejected is {cut(batch.rejected)}, and no tuple of Rejected"
+    elif not isinstance(batch.rejected, (tuple, list)) or not all(_is_skipped(each, batch) for each in batch.rejected):
+        what = (
+            f"fetch returned a Batch whose rejected is {cut(batch.rejected)}, and no tuple of Rejected of skipped ids"
+        )
     elif not (_is_flag(batch.ended) and _is_flag(batch.coming)):
         what = f"fetch returned a Batch whose ended is {cut(batch.ended)} and coming {cut(batch.coming)}, and no bools"
     else:
@@ -77,8 +80,9 @@ def checked_batch(source: str, partition: str, batch: Any, position: int) -> Bat
     raise _failed(source, partition, what, position)
 
 
-def _is_rejected(record: Any) -> bool:
-    return isinstance(record, Rejected) and hasattr(type(record.position), "__index__")
+def _is_skipped(record: Any, batch: Batch) -> bool:
+    is_one = isinstance(record, Rejected) and isinstance(record.position, Integral)
+    return is_one and batch.first - batch.skipped <= record.position < batch.first
 
 
 def _is_flag(value: Any) -> bool:

@@ -71,6 +71,11 @@ class Asked:
         """Whether a query has calls in flight."""
         return any(top_of(instance) is standing for instance, _ in self.askers.values())
 
+    def of_events(self) -> set[Call]:
+        """Return the calls of queries for which no timer waits: they follow from events alone."""
+        timed = {id(top_of(timer[2])) for timer in self.engine.timers.heap if isinstance(timer[2], Instance)}
+        return {call for call, (instance, _) in self.askers.items() if id(top_of(instance)) not in timed}
+
     def request(self, call: Call) -> tuple[Callable[[], Awaitable[Any]], float | None]:
         """Return the *call* to be made, and how long it may take."""
         instance, node = self.askers[call]
