@@ -111,6 +111,30 @@ def test_what_is_before_the_damage_is_read(
         assert source.bounds(path.name) == (0, len(whole))
 
 
+@pytest.mark.parametrize("kind, length", [("csv", 1999), ("csv", 2200), ("jsonl", 2400), ("jsonl", 2600)])
+def test_what_fails_does_so_at_the_damage(
+    tmp_path: Path, kind: str, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All records before it come, then the error, and whoever asks again has that again: no record follows it."""
+    path = tmp_path / f"b.{kind}.gz"
+    path.write_bytes(gzip.compress(text_of(kind), mtime=0)[:length])
+    *before, (end, _) = events(FileSource(path, on_bad_record="skip"))
+    for size in (1 << 16, 900, 1):
+        monkeypatch.setattr(lines, "BLOCK_BYTES", size)
+        for at in (0, end // 2, end - 1, end):
+            found, told = list[tuple[int, Any]](), set[tuple[Any, str]]()
+            with closing(FileSource(path).open(path.name, at)) as reader:
+                while len(found) < end - at:
+                    batch = reader.fetch(20)
+                    found += enumerate(batch.values, batch.first)
+                for _ in range(3):
+                    with pytest.raises(SourceFailed, match="damaged or cut short") as failed:
+                        reader.fetch(20)
+                    told.add((failed.value.fields["position"], str(failed.value)))
+            assert found == before[at:], f"from {at} on in blocks of {size} bytes"
+            assert len(told) == 1 and told.pop()[0] == end
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_a_file_cut_at_any_byte(tmp_path: Path, kind: str) -> None:
     """The later it is cut the more is read, and what was read of a shorter one is read of the longer one."""

@@ -57,7 +57,7 @@ def _walk(path: Path, offset: int, *, fine_at: int | None, fine_from: int | None
                 rest += piece[max(0, offset - end) :]
                 end += len(piece)
         except DAMAGE as error:
-            return Damage(end, bytes(rest), f"the rest of the file cannot be read: {error}"), packed.tell()
+            return Damage(end, bytes(rest), str(error)), packed.tell()
 
 
 class _Sips(io.FileIO):

@@ -155,7 +155,7 @@ class Lines:
                 break
             piece = self._read(min(max(BLOCK_BYTES, len(self._held)), RECORD_BYTES_MAX))
             if not piece:
-                return self._last(cut)
+                return self._last(cut, longer_than)
             self._held += piece
             if self.offset == 0:
                 self._pass_over_mark()
@@ -250,17 +250,22 @@ class Lines:
         return piece
 
     def _salvage(self, offset: int, error: SourceFailed) -> bytes:
-        """Return what can be read from *offset* on before the damage, unless that is to fail with *error*."""
-        if self._fails or not (self._found or isinstance(error.__cause__, DAMAGE)):
+        """Return what can be read from *offset* on before the damage. *Raises* *error* where that is no more.
+
+        So also what fails the source does so at the same record in each reading, with all before that handed out.
+        """
+        if not (self._found or isinstance(error.__cause__, DAMAGE)):
             raise error
         found = self._read_safely(lambda: find_damage(self._path, offset))
-        if found is None:
+        if found is None or (self._fails and offset >= found.end):
             raise error
-        self._found, self.damage = found, found.reason
+        self._found, self.damage = found, f"the rest of the file cannot be read: {found.reason}"
         return bytes(found.rest)
 
-    def _last(self, cut: int) -> bytes:
+    def _last(self, cut: int, longer_than: int) -> bytes:
         if self._found is not None:
+            if self._fails and cut <= longer_than:
+                raise self._unreadable(self._found.reason)
             return self._held[:cut]
         if not self._follow:
             return self._held
