@@ -34,8 +34,10 @@ from reliable_rx.reliable import Reader, Source
 Row = dict[str, str]
 KEYS = ("a", "b", "c")
 ROWS: list[Row] = [
-    {"key": KEYS[n * 7 % 3], "n": str(n), "note": f"{random.Random(n).random()}" * (n % 3)} for n in range(400)
+    {"key": KEYS[n * 7 % 3], "n": str(n), "note": f"{random.Random(n).random()}" * (n % 3) or f"-{n}"}
+    for n in range(400)
 ]
+"""Two columns tell each from all others, so that damage in one, which no checksum finds, makes no other row of it."""
 ERRORS = (SourceFailed, PositionUnavailable)
 ASKED_AGAIN = 3
 PLACES = 36
