@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import MagicMock
 
 import pytest
 from lanes import at_each_commit, every
@@ -822,3 +823,16 @@ def test_a_sink_that_answers_false(tmp_path: Path) -> None:
         evaluator.run()
         (told,) = [each.message for each in evaluator.statistics().incidents if each.kind == "sink"]
         assert "write of the sink returned False" in told and "raise ValueRefused" in told
+
+
+def test_a_double_of_a_callback_sink_is_waited_for() -> None:
+    """It says that it is one, and has nothing that one has: who asks for more ends the run."""
+    double = MagicMock(spec=CallbackSink)
+    double.open.return_value, double.label, double.target = 0, "double", None
+    double.write.side_effect = itertools.chain([ConnectionError("away")], itertools.repeat(None))
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2]))
+        evaluator.create("q", rx.source("n"))
+        evaluator.sink("q", double)
+        evaluator.run(until=lambda: double.write.call_count > 2)
+        assert evaluator.query("q").status == "completed"
