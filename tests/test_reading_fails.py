@@ -112,7 +112,7 @@ def test_a_replay_gives_up_in_words(disk: Disk, monkeypatch: pytest.MonkeyPatch)
     evaluator.close()
     again, _ = hosted(store.reopen(), background=False)
     disk.failures = 10**9
-    monkeypatch.setattr("hosting.edges.partition.COMING_S", 0.01)
+    monkeypatch.setattr("hosting.edges.partition_replay.COMING_S", 0.01)
     with pytest.raises(LogUnavailable, match="disk I/O error"):
         again.start()
     again.close()

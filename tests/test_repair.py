@@ -140,7 +140,7 @@ def test_turns_that_cannot_be_taken_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A source that lost the events of the journal: the turns are passed over, and their ids are not used again."""
-    monkeypatch.setattr("hosting.edges.partition.QUIET_S", 0.0)
+    monkeypatch.setattr("hosting.edges.partition_replay.QUIET_S", 0.0)
     folder = tmp_path / "s"
     hosting(numbers=[1, 2])
     work(folder, clean=True)

@@ -192,7 +192,7 @@ def test_a_replay_ends_for_a_reader_that_gives_known_ids_now_and_then(
     known: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it gives again, with nothing in between, is no way to what is lacking."""
-    monkeypatch.setattr("hosting.edges.partition.QUIET_S", 0.05)
+    monkeypatch.setattr("hosting.edges.partition_replay.QUIET_S", 0.05)
     store = MemoryStore()
 
     def lacking(reader: Reader) -> Batch | None:

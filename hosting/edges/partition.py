@@ -7,9 +7,8 @@ to be left out, and until then the partition counts as standing before them.
 from __future__ import annotations
 
 import logging
-import time as wall
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from operator import index
@@ -22,19 +21,11 @@ from hosting.engine.blame import blamed
 from hosting.engine.turns import Events, Rejects
 from hosting.reports.incidents import Incidents
 from hosting.sources.bad_records import reason_of
-from hosting.sources.pushed import LogUnavailable
 from hosting.sources.times import checked, time_of, without_time
-from reliable_rx.class_of import is_a
-from reliable_rx.errors import PositionUnavailable, ReliableRxError, SourceFailed, StoreUnavailable, invariant
-from reliable_rx.operators.contract.arguments import plural
+from reliable_rx.errors import PositionUnavailable, StoreUnavailable, invariant
 from reliable_rx.reliable import Batch, Reader, Rejected
 
 T = TypeVar("T")
-COMING_S = 60.0
-"""How long a replay waits for what is known to be on its way."""
-QUIET_S = 2.0
-"""How long it waits for a reader that has nothing, and does not say that more is coming."""
-PAUSE_S, PAUSE_MAX_S = 0.001, 0.05
 TIMES_AT_ONCE = 64
 
 
@@ -236,122 +227,6 @@ class Partition:
             if len(times) < needed:
                 position = self.position + len(times) - self.start
                 raise without_time(self.source, self.name, position, error) from error
-
-    def again(
-        self, first: int, count: int, time: float, *, ended: bool, singly: bool, end: Sequence[Exception | None] = ()
-    ) -> Events:
-        """Take exactly the events of a journalled turn once more. *Raises* `PositionUnavailable`.
-
-        *end* has the error, if any, with which it *ended*; a journal of before does not say that.
-        """
-        values, times, passed = list[Any](), list[float](), list[Rejected]()
-        while len(values) < count or self.position < first:  # ids of a turn are consecutive; skipped ones lie before it
-            passed += self._pass_over()
-            before = self.position
-            arrived = self._arrived(max(1, count - len(values))) and self.waiting
-            if arrived and self.position == first + len(values):
-                taken = self.take(count - len(values), time)
-                values += taken.values
-                times += taken.times or ()
-            elif arrived or not before < self.position <= first:
-                break
-        passed += self._pass_over()
-        if self.position != first + count or len(values) != count:
-            raise PositionUnavailable(
-                f"{self.source} partition {self.name}: a turn of the journal took ids {first:,} to {first + count:,}, "
-                f"but the source now gives only {len(values):,} of them; {why_less(passed, first)}",
-                wanted=first + count,
-                first=first,
-                end=self.position,
-            )
-        self.ended = ended  # since then the source may have ended behind these events: that is another turn's
-        error = self._end_again(end) if ended else None
-        read = None if self.timestamp is None else times
-        return Events(self.source, self.name, first, values, time, ended, error, singly, read)
-
-    def _end_again(self, end: Sequence[Exception | None]) -> Exception | None:
-        """Let the reader come to its end, if it can, as it may let go of something there; return how that was."""
-        position = self.position
-        try:
-            self.fill(1) if end else self._arrived(1)
-        except ReliableRxError as failed:
-            if not end and (not is_a(failed, SourceFailed) or "method" in failed.fields):
-                raise
-            # else a record that cannot be read lies behind the end, and was not there then
-        self.has_grown = self.waiting > 0
-        self.position, self.ahead, self.start, self.rejected = position, [], 0, ()  # whatever lies behind the end
-        return end[0] if end else self.finished.error if self.finished is not None else None
-
-    def _pass_over(self) -> list[Rejected]:
-        """Leave out, as the first run did, what lies before the position: the journal has no turn of it; return it."""
-        passed = [each for each in self.rejected if each.position < self.position]
-        self.passed += len(passed)
-        self.rejected = tuple(each for each in self.rejected if each.position >= self.position)
-        return passed
-
-    def reject_again(self, first: int, behind: int, count: int, time: float) -> Rejects:
-        """Take the records of a journalled turn that could not be read once more. *Raises* `PositionUnavailable`."""
-        start = self.safe_position
-        records = self._rejected_before(behind)
-        while self.safe_position < behind:  # gaps come with a record, or by themselves, as the reader is asked
-            before = self.position
-            if not (self._arrived(max(1, count - len(records))) and self.rejected) and self.position == before:
-                break
-            records += self._rejected_before(behind)
-        is_other = len(records) != count or any(each.position < first for each in records)
-        if is_other or not start <= behind <= self.safe_position:
-            raise PositionUnavailable(
-                f"{self.source} partition {self.name}: a turn of the journal took {plural(count, 'record')} that could "
-                f"not be read, before id {behind:,}, but the source now gives {len(records):,}; let it read as it did "
-                f"before, until the next clean stop",
-                wanted=first,
-                first=start,
-                end=self.position,
-            )
-        self.passed += len(records)
-        return Rejects(self.source, self.name, first, behind, records, time)
-
-    def _rejected_before(self, behind: int) -> list[Rejected]:
-        """Take the records that could not be read, of ids before *behind*."""
-        found = [each for each in self.rejected if each.position < behind]
-        if self.rejected:
-            self.rejected = self.rejected[len(found) :]
-            self.reached = min(self.position, behind)
-        return found
-
-    def _arrived(self, count_max: int) -> bool:
-        """Read ahead, waiting for what is known or may be on its way; return whether something is there."""
-        since, pause_s = wall.monotonic(), PAUSE_S
-        while True:
-            position, behind = self.position, self.reread.behind
-            try:
-                if self.fill(count_max):
-                    return True
-                wait_s = COMING_S if self.coming else QUIET_S
-            except LogUnavailable:
-                if wall.monotonic() - since > COMING_S:
-                    raise
-                wait_s = COMING_S
-            if self.position > position:
-                return False
-            if self.reread.behind > behind:
-                since, pause_s = wall.monotonic(), PAUSE_S
-            elif wall.monotonic() - since > wait_s:
-                return False
-            else:
-                wall.sleep(pause_s)
-                pause_s = min(2 * pause_s, PAUSE_MAX_S)
-
-
-def why_less(passed: Sequence[Rejected], first: int) -> str:
-    """Say why events from id *first* on are missing, as far as it is known, and what a source must do."""
-    unread = next((each for each in passed if each.position >= first), None)
-    if unread is None:
-        return "it must keep what has not been acknowledged"
-    return (
-        f"id {unread.position:,}, which was read then, cannot be read: {unread.error}; let it read as it did before, "
-        f"until the next clean stop"
-    )
 
 
 def sift(batch: Batch, timestamp: Callable[[Any], float]) -> Iterator[tuple[Batch, list[float]]]:

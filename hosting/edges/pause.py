@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from hosting.sources.polling import Pace
+
 PAUSE_S, PAUSE_S_MAX = 0.01, 1.0
 
 
@@ -26,7 +28,8 @@ class Pause:
 
     def __init__(self, clock: Callable[[], float] | None) -> None:
         self._clock = clock
-        self._at, self._pause_s, self._until = -1, PAUSE_S, -math.inf
+        self._pace = Pace(first_s=PAUSE_S, most_s=PAUSE_S_MAX)
+        self._at, self._until = -1, -math.inf
 
     @property
     def is_on(self) -> bool:
@@ -36,9 +39,9 @@ class Pause:
     def begin(self, *, at: int) -> None:
         """Wait behind a try that failed at id *at*: longer than the last time, if it has come no further."""
         if self._clock is not None:
-            self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX) if at == self._at else PAUSE_S
-            self._at, self._until = at, self._clock() + self._pause_s
+            pause_s = self._pace.nothing() if at == self._at else self._pace.begin()
+            self._at, self._until = at, self._clock() + pause_s
 
     def end(self) -> None:
         """Let the next try be made at once, and the pause behind it be short."""
-        self._at, self._pause_s, self._until = -1, PAUSE_S, -math.inf
+        self._at, self._until = -1, -math.inf

@@ -17,6 +17,7 @@ from checkpoint.format.by_value import goes_by_value
 from checkpoint.format.code import OtherCode
 from checkpoint.format.codec import decode
 from checkpoint.store import Recovered
+from hosting.edges.partition_replay import replay_events, replay_rejects
 from hosting.edges.renamed import renamed_partitions, renamed_sources
 from hosting.edges.sinks_ahead import had_by
 from hosting.engine import unloadable
@@ -320,10 +321,10 @@ def turn_of(evaluator: QueryEvaluator, entry: journaling.Entry) -> Turn:
     if entry[0] == "events":
         _, source, partition, first, count, time, ended, singly, *end = entry
         found = evaluator.intake.find(source, partition)
-        return found.again(first, count, time, ended=ended, singly=singly, end=end)
+        return replay_events(found, first, count, time, ended=ended, singly=singly, end=end)
     if entry[0] == "rejects":
         _, source, partition, first, behind, count, time = entry
-        return evaluator.intake.find(source, partition).reject_again(first, behind, count, time)
+        return replay_rejects(evaluator.intake.find(source, partition), first, behind, count, time)
     if entry[0] == "create":
         _, name, identity, code, keys, policy, limits, time, clock = entry
         try:

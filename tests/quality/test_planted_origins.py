@@ -31,11 +31,11 @@ import hosting.edges.sink_writers
 import hosting.edges.source_calls
 import hosting.engine.failure
 import hosting.evaluator.following
+import hosting.evaluator.recovery
 import hosting.reports.reporter
 import hosting.sinks.origins
 import reliable_rx.testing.queries
 from hosting import JsonLinesSink
-from hosting.edges.partition import Partition
 from hosting.engine.engine import QueryEngine
 from hosting.engine.errors_at_work import ErrorsAtWork
 from hosting.sinks.flushed_mark import FlushedMark
@@ -203,12 +203,12 @@ def a_reader_that_may_stand_still(patch: pytest.MonkeyPatch) -> None:
 
 @planted("methods")
 def an_end_that_a_replay_does_without(patch: pytest.MonkeyPatch) -> None:
-    again = Partition.again
+    replay = hosting.evaluator.recovery.replay_events
 
-    def forgotten(self: Partition, *given: Any, end: Any = (), **named: Any) -> Any:
-        return again(self, *given, end=[None] * len(end), **named)
+    def forgotten(*given: Any, end: Any, **named: Any) -> Any:
+        return replay(*given, end=[None] * len(end), **named)
 
-    patch.setattr(Partition, "again", forgotten)
+    patch.setattr(hosting.evaluator.recovery, "replay_events", forgotten)
 
 
 @planted("methods")

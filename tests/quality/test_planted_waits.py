@@ -18,6 +18,7 @@ import test_unhosted_rebuild
 from planted_checks import Plants
 
 import hosting.edges.partition
+import hosting.edges.partition_replay
 import hosting.sources.csv_records
 import hosting.sources.text_files
 import reliable_rx as rx
@@ -118,7 +119,7 @@ def an_error_of_a_source_that_is_another_one_behind_a_start(patch: pytest.Monkey
 
 @planted("quiet")
 def a_replay_that_takes_one_empty_batch_for_a_loss(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.edges.partition, "QUIET_S", -1.0)
+    patch.setattr(hosting.edges.partition_replay, "QUIET_S", -1.0)
 
 
 @planted("early")
@@ -128,11 +129,11 @@ def a_reader_that_is_idle_while_it_finds_its_way(patch: pytest.MonkeyPatch) -> N
 
 @planted("behind")
 def an_end_that_moves_when_it_is_asked_for_again(patch: pytest.MonkeyPatch) -> None:
-    def end_again(self: Partition, end: Any) -> Any:
-        self.fill(1)
+    def replay_end(partition: Partition, end: Any) -> Any:
+        partition.fill(1)
         return end[0]
 
-    patch.setattr(Partition, "_end_again", end_again)
+    patch.setattr(hosting.edges.partition_replay, "replay_end", replay_end)
 
 
 @pytest.mark.parametrize("name", planted.names())
