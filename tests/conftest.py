@@ -22,7 +22,18 @@ import lines_said
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import engine
-from lanes import ALWAYS, AT_EACH_COMMIT, COMMIT_ROWS, COMMIT_SHARE, FAST_ROWS, SHARE, Lane, spread_rows
+from lanes import (
+    ALWAYS,
+    AT_EACH_COMMIT,
+    COMMIT_ROWS,
+    COMMIT_SHARE,
+    FAST_ROWS,
+    SHARE,
+    Lane,
+    is_of_part,
+    part_of,
+    spread_rows,
+)
 from other_pythons import Pythons, played_pythons
 from postgres_server import PostgresServer, find
 
@@ -49,6 +60,7 @@ engine.MAX_SHRINKING_SECONDS = SHRINKING_S  # there is no setting for it, and it
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rest", action="store_true", help="what the fast lane leaves out of its tests")
+    parser.addoption("--part", type=part_of, help="K/N: the part K, from 0 on, of N parts of the rows that are chosen")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -97,7 +109,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Give half an hour to each test that only a night plays: thousands of draws take longer than others may.
 
     Of the fast lane as a whole one row of each test is played, so that it is over in two minutes, and with ``--rest``
-    all others; of what is for each commit two, and what no commit leaves out; of files that are named, all.
+    all others; of what is for each commit two, and what no commit leaves out; of files that are named, all. Of all this
+    ``--part`` plays a part: what is too long for one run is played by several.
     """
     if (Lane.fast_alone or Lane.commit_alone) and config.args == config.getini("testpaths"):
         of_lane = [each for each in items if Lane.fast_alone or {"commit", "night"} & marks_of(each) == {"commit"}]
@@ -106,6 +119,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [each for each in items if (each.nodeid in rows) == config.option.rest]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [each for each in items if (each.nodeid in rows) != config.option.rest]
+    if config.option.part is not None:
+        others = [each for each in items if not is_of_part(each.nodeid, *config.option.part)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [each for each in items if is_of_part(each.nodeid, *config.option.part)]
     for item in items:
         marks = marks_of(item)
         if "slow" in marks and ("night" in marks or "commit" not in marks) and "timeout" not in marks:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from itertools import product
 from typing import Any, TypeVar
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -148,3 +149,18 @@ def spread_rows(names: Collection[str], count: int) -> set[str]:
     for name in names:
         rows.setdefault(name.partition("[")[0], []).append(name)
     return {some[at * len(some) // count] for some in rows.values() for at in range(count)}
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """Read which part of how many is to be played. *Raises* `ValueError`.
+
+    >>> part_of("9/4")
+    (1, 4)
+    """
+    at, count = map(int, text.split("/"))
+    return at % count, count
+
+
+def is_of_part(name: str, at: int, count: int) -> bool:
+    """Whether the row *name* belongs to part *at* of *count*: what each run and each worker says alike."""
+    return crc32(name.encode("utf-8", "surrogatepass")) % count == at
