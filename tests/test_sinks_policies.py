@@ -836,3 +836,38 @@ def test_a_double_of_a_callback_sink_is_waited_for() -> None:
         evaluator.sink("q", double)
         evaluator.run(until=lambda: double.write.call_count > 2)
         assert evaluator.query("q").status == "completed"
+
+
+class Proxy:
+    """A sink that hands on whatever it is asked for, and where it has no connection has nothing to hand on to."""
+
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
+        self.tries = 0
+
+    @property
+    def guarded(self) -> Any:
+        raise ConnectionError("away")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._sink, name)
+
+    def write(self, first: int, values: Any, /) -> None:
+        self.tries += 1
+        if self.tries < 3:
+            raise ConnectionError("away")
+        self._sink.write(first, values)
+
+
+def test_a_property_of_a_name_of_ours_is_not_asked(tmp_path: Path) -> None:
+    """A sink may have its own `guarded`, which raises while the sink is away."""
+    proxy = Proxy(JsonLinesSink(tmp_path / "out.jsonl"))
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2]))
+        evaluator.create("q", rx.source("n"))
+        evaluator.sink("q", proxy)
+        evaluator.run(until=lambda: proxy.tries > 2)
+        assert evaluator.query("q").status == "completed"
+    assert (tmp_path / "out.jsonl").read_text().count("value") == 2

@@ -15,7 +15,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
-from hosting.partitioned.guarded import Guarded
+from hosting.partitioned.lease_guard import LeaseGuard
 from hosting.sinks.flushed_mark import read_mark
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable
 from reliable_rx.reliable import Origin
@@ -43,7 +43,7 @@ def lines(folder: Path, name: str) -> list[Any]:
 def of_node(folder: Path, name: str) -> Any:
     """Return the sink of a file as a node writes it."""
     place: Any = None
-    return Guarded(file(folder, name), place, lambda: True)
+    return LeaseGuard(file(folder, name), place, lambda: True)
 
 
 SINKS: dict[str, tuple[Callable[[Path, str], Any], Callable[[Path, str], list[Any]]]] = {

@@ -17,6 +17,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hosting.sinks.guard import sink_itself
 from reliable_rx.class_of import qualname_of
 from reliable_rx.names import SINK
 
@@ -71,7 +72,7 @@ def kind_of(sink: Any) -> str:
     """Return the name of the class of *sink*, or of the one that it guards or stands for."""
     if isinstance(sink, StandIn):
         return sink.stands_for
-    return qualname_of(type(getattr(sink, "guarded", sink)))
+    return qualname_of(type(sink_itself(sink)))
 
 
 class Known(NamedTuple):

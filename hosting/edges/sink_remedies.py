@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hosting.sinks.guard import Guard
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import PositionUnavailable, QueryRefused, ReliableRxError, ValueRefused
 from reliable_rx.reliable import Sink, Skipping
@@ -64,7 +65,7 @@ def ways_on(error: Exception, sink: Sink, stream: str, *, on_error: OnError, is_
         return "give it another one, and start again: that begins with the first id"
     is_of_ids = (is_open and blames_value(error)) or is_a(error, PositionUnavailable)
     may_step_over = on_error == "fail" and is_of_ids and isinstance(sink, Skipping)
-    is_on_node = hasattr(sink, "guarded")  # where it is made anew with its partition, and no program has its evaluator
+    is_on_node = is_a(sink, Guard)  # where it is made anew with its partition, and no program has its evaluator
     again = "start its node again" if is_on_node else f"start again (in a program: evaluator.reopen({stream!r}))"
     others = ", or start again with another on_error=" if may_step_over else ""
     stays = (

@@ -26,8 +26,8 @@ from hosting.engine.cycles import made_of, refuse_cycle
 from hosting.engine.lineage import check_partitions
 from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.evaluator.serial_executor import Lend
-from hosting.partitioned.guarded import Guarded
 from hosting.partitioned.keys import AND, PARTS, WHOLE, WHOLE_PARTITION, Key, key_of
+from hosting.partitioned.lease_guard import LeaseGuard
 from hosting.partitioned.places import Place
 from hosting.partitioned.targets import Targets
 from hosting.partitioned.words import Partition, Shard
@@ -127,7 +127,7 @@ class Section:
             for stream, declared, on_error in self.sinks:
                 sink = fenced_at(place, stream, declared, on_error, self.targets)
                 undo.callback(let_go, called(stream, place), sink.close)
-                found.append(OpenSink(stream, Guarded(sink, place, alive), on_error))
+                found.append(OpenSink(stream, LeaseGuard(sink, place, alive), on_error))
             undo.pop_all()
             return found
 
@@ -169,7 +169,7 @@ class OpenSink(NamedTuple):
     """A sink at its place, and what is done with what it cannot write."""
 
     stream: str
-    sink: Guarded
+    sink: LeaseGuard
     on_error: OnError
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from hosting.sinks.guard import sink_itself
 from reliable_rx.class_of import is_a
 from reliable_rx.operators.contract.arguments import check_function
 from reliable_rx.operators.contract.choices import names_keywords
@@ -101,6 +102,6 @@ class CallbackSink:
 
 def reached_by(sink: Any) -> int:
     """Return the id at which the function of *sink*, or of the one that it guards, stands; -1 for other sinks."""
-    found = getattr(sink, "guarded", sink)
+    found = sink_itself(sink)
     is_ours = is_a(found, CallbackSink) and type(found).write is CallbackSink.write  # a double says that it is one
     return found._next if is_ours else -1

@@ -15,7 +15,7 @@ import reliable_rx as rx
 from checkpoint.offsets import SqliteOffsets
 from hosting import App, CallbackSink
 from hosting.partitioned.group import read_group
-from hosting.partitioned.guarded import Guarded
+from hosting.partitioned.lease_guard import LeaseGuard
 from hosting.partitioned.opening import open_group
 from hosting.partitioned.places import Place
 from hosting.partitioned.sections import WHOLE, sections_of
@@ -285,7 +285,7 @@ def test_a_guarded_sink_is_not_written_to_without_a_lease() -> None:
     came: list[Any] = []
     alive = [True]
     lease = Lease(Partition("logs", "a"), MemberId("m"), Epoch(3))
-    sink = Guarded(CallbackSink(lambda n, value: came.append(value)), Place(GROUP, lease), lambda: alive[0])
+    sink = LeaseGuard(CallbackSink(lambda n, value: came.append(value)), Place(GROUP, lease), lambda: alive[0])
     sink.open("s")
     sink.write(0, ["x"])
     alive[0] = False

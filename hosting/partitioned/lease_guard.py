@@ -12,54 +12,51 @@ from typing import Any
 
 from hosting.edges.sink_positions import label_of
 from hosting.partitioned.places import Place
+from hosting.sinks.guard import Guard
 from reliable_rx.errors import LeaseLost, invariant
 from reliable_rx.reliable import DeadLetter, Sink, Skipping
 
 
-class Guarded:
+class LeaseGuard(Guard):
     """*sink*, for as long as *alive* says so."""
 
     def __init__(self, sink: Sink, place: Place, alive: Callable[[], bool]) -> None:
-        self.sink, self._place, self._alive = sink, place, alive
+        super().__init__(sink)
+        self._place, self._alive = place, alive
 
     @property
     def label(self) -> str:
         """What tells the sink from others of its stream."""
-        return label_of(self.sink)
-
-    @property
-    def guarded(self) -> Sink:
-        """The sink itself, whose class is a part of what it is known by."""
-        return self.sink
+        return label_of(self.guarded)
 
     def open(self, stream: str, /) -> int | None:
         self._check()
-        return self.sink.open(stream)
+        return self.guarded.open(stream)
 
     def write(self, first: int, values: Sequence[Any], /) -> None:
         self._check()
-        self.sink.write(first, values)
+        self.guarded.write(first, values)
 
     def end(self, n: int, error: Exception | None, /) -> None:
         self._check()
-        self.sink.end(n, error)
+        self.guarded.end(n, error)
 
     def skip(self, n: int, until: int, why: str, letter: DeadLetter | None, /) -> None:
         self._check()
-        invariant(isinstance(self.sink, Skipping), "only a sink that can leave ids out is told to")
-        self.sink.skip(n, until, why, letter)  # type: ignore[attr-defined]
+        invariant(isinstance(self.guarded, Skipping), "only a sink that can leave ids out is told to")
+        self.guarded.skip(n, until, why, letter)  # type: ignore[attr-defined]
 
     @property
     def remark(self) -> str:
         """What the sink has to say of what it found when it opened."""
-        return getattr(self.sink, "remark", "")
+        return getattr(self.guarded, "remark", "")
 
     def flush(self) -> None:
         self._check()
-        self.sink.flush()
+        self.guarded.flush()
 
     def close(self) -> None:
-        self.sink.close()
+        self.guarded.close()
 
     def _check(self) -> None:
         if not self._alive():
