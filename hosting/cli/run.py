@@ -193,7 +193,7 @@ def built(app: App, store: Store) -> QueryEvaluator:
         if isinstance(directory, Path):
             StatusFile(directory).end(described(error))
         if isinstance(error, SystemExit):
-            raise SystemExit(error.code or 1) from error
+            raise broken_off(error) from error
         raise
 
 
@@ -213,7 +213,12 @@ def last_words(evaluator: QueryEvaluator) -> Iterator[None]:
         raise
     except SystemExit as error:
         evaluator.reporter.last_words(error)
-        raise SystemExit(error.code or 1) from error  # whoever exits here has broken the run off
+        raise broken_off(error) from error
+
+
+def broken_off(error: SystemExit) -> SystemExit:
+    """Return how a process ends whose app has called `sys.exit`: never with 0, as that has broken the run off."""
+    return SystemExit(error.code or 1)
 
 
 def are_done(feeds: Sequence[threading.Thread], evaluator: QueryEvaluator) -> bool:
