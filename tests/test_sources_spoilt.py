@@ -72,6 +72,8 @@ FILES: dict[str, Callable[[], bytes]] = {
     "rows.jsonl.gz": lambda: gzip.compress(jsonl_bytes(), mtime=0),
     "rows.csv.zip": lambda: zipped(csv_bytes(), zipfile.ZIP_DEFLATED),
     "rows.jsonl.zip": lambda: zipped(jsonl_bytes(), zipfile.ZIP_STORED),
+    "bzip2.csv.zip": lambda: zipped(csv_bytes(), zipfile.ZIP_BZIP2),
+    "lzma.jsonl.zip": lambda: zipped(jsonl_bytes(), zipfile.ZIP_LZMA),
     "snappy.parquet": lambda: parquet_bytes(compression="snappy", use_dictionary=False),
     "zstd.parquet": lambda: parquet_bytes(compression="zstd"),
     "bare.parquet": lambda: parquet_bytes(compression="none", use_dictionary=False),

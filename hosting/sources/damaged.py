@@ -16,7 +16,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
+try:
+    from lzma import LZMAError
+except ImportError:  # a Python may be built without, and then reads no such zip
+    LZMAError = EOFError  # type: ignore[misc, assignment]
+
+DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, LZMAError, UnicodeDecodeError)
+"""What is raised for compressed data that is not whole; the last for names in a zip."""
 SIP_BYTES = 512
 HEAD_BYTES = 8
 """What `gzip` asks for at most when it reads a header, of which it wants all."""
@@ -29,6 +35,11 @@ class Damage(NamedTuple):
     end: int
     rest: bytes
     reason: str
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether an unpacker says that the data is not whole. Where bzip2 finds that, it is an `OSError` of no number."""
+    return isinstance(error, DAMAGE) or (isinstance(error, OSError) and error.errno is None)
 
 
 def find_damage(path: Path, offset: int) -> Damage | None:
@@ -56,7 +67,9 @@ def _walk(path: Path, offset: int, *, fine_at: int | None, fine_from: int | None
                     return None
                 rest += piece[max(0, offset - end) :]
                 end += len(piece)
-        except DAMAGE as error:
+        except Exception as error:
+            if not is_damage(error):
+                raise
             return Damage(end, bytes(rest), str(error)), packed.tell()
 
 
@@ -84,4 +97,4 @@ def _unpacked(packed: _Sips, path: Path) -> Any:
 
 def is_content(member: zipfile.ZipInfo) -> bool:
     """Whether *member* of a zip is a file, and none that macOS has added."""
-    return not member.is_dir() and not member.filename.startswith("__MACOSX")
+    return not member.filename.endswith("/") and not member.filename.startswith("__MACOSX")  # it may be empty

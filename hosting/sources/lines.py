@@ -13,14 +13,13 @@ import os
 import re
 import stat
 import zipfile
-import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from hosting.sources.bad_records import RAW_MAX
-from hosting.sources.damaged import DAMAGE, PIECE_BYTES, Damage, find_damage, is_content
+from hosting.sources.damaged import DAMAGE, PIECE_BYTES, Damage, find_damage, is_content, is_damage
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 
 BLOCK_BYTES = 1 << 16
@@ -30,7 +29,7 @@ STRETCH_BYTES = 1 << 23
 COUNTED_BYTES_MAX = 1 << 30
 HELD_SHIFT = 6
 """What part of what is held a block is at least: to cut one off copies the rest."""
-READ_ERRORS = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+READ_ERRORS = (OSError, *DAMAGE, NotImplementedError, RuntimeError)
 PUT_BACK = "put it back as it was, as what was read of it may be read again"
 BLANK = re.compile(rb"(?:\r?\n)+")
 BOM = b"\xef\xbb\xbf"
@@ -127,7 +126,7 @@ class Lines:
             except SourceFailed as error:
                 rest = self._salvage(offset, error)
         else:
-            rest = self._salvage(offset, self._unreadable(self._found.reason))
+            rest = self._salvage(offset, self._unreadable(self._found.reason, self._found.end))
         end = None if self._found is None else self._found.end
         if reached < offset or (self.plain and self._size() < offset) or (end is not None and offset > end + 1):
             raise self._shrunk(offset)
@@ -254,18 +253,22 @@ class Lines:
 
         So also what fails the source does so at the same record in each reading, with all before that handed out.
         """
-        if not (self._found or isinstance(error.__cause__, DAMAGE)):
+        if not (self._found or is_damage(error.__cause__)):
             raise error
-        found = self._read_safely(lambda: find_damage(self._path, offset))
-        if found is None or (self._fails and offset >= found.end):
+        is_behind = self._found is not None and offset >= self._found.end
+        found = self._found if is_behind else self._read_safely(lambda: find_damage(self._path, offset))
+        if found is None or (self._fails and not found.end):
             raise error
-        self._found, self.damage = found, f"the rest of the file cannot be read: {found.reason}"
-        return bytes(found.rest)
+        self._found = found
+        if self._fails and offset >= found.end:
+            raise self._unreadable(found.reason, found.end)
+        self.damage = f"the rest of the file cannot be read: {found.reason}"
+        return b"" if is_behind else bytes(found.rest)
 
     def _last(self, cut: int, longer_than: int) -> bytes:
         if self._found is not None:
             if self._fails and cut <= longer_than:
-                raise self._unreadable(self._found.reason)
+                raise self._unreadable(self._found.reason, self._found.end)
             return self._held[:cut]
         if not self._follow:
             return self._held
@@ -297,10 +300,10 @@ class Lines:
         try:
             return action()
         except READ_ERRORS as error:
-            raise self._unreadable(str(error)) from error
+            raise self._unreadable(str(error), self.offset) from error
 
-    def _unreadable(self, why: str) -> SourceFailed:
-        message = f"{self._path} cannot be read behind byte {self.offset}: {why}; is it damaged or cut short?"
+    def _unreadable(self, why: str, at: int) -> SourceFailed:
+        message = f"{self._path} cannot be read behind byte {at:,}: {why}; is it damaged or cut short?"
         return SourceFailed(message, source=str(self._path))
 
     def _pass_over_mark(self) -> None:
