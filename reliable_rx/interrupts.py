@@ -3,9 +3,9 @@
 A signal's handler runs in the main thread and raises it between two byte codes, or inside something that waits. What
 a function raises comes from a `raise` in the innermost frame of its traceback, or was thrown into that frame where it
 stands at a `yield` or an `await` (since Python 3.13 a `yield` cannot be told: then it is taken for a signal). A
-handler that is written in Python has a `raise` too: it is known by its arguments, which are a number and the frame
-that it interrupts. Rejected: to ask which handlers there are (one may have put the former one back before it raises),
-and to put in one of ours (who embeds an evaluator has the say about signals).
+handler that is written in Python has a `raise` too: it is known by its code, as one that is in force, or by its
+arguments, which are a number and the frame that it interrupts (it may have put the former handler back before it
+raises). Rejected: to put in one of ours (who embeds an evaluator has the say about signals).
 
 Wherever code of the user runs (functions, and what values do when they are stored, read, shown or compared), all that
 it raises is caught, and `let_through` is asked first.
@@ -13,14 +13,17 @@ it raises is caught, and `let_through` is asked first.
 
 from __future__ import annotations
 
+import signal
 import threading
+from collections.abc import Iterator
+from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_VARARGS
 from itertools import pairwise
 from opcode import opmap
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
-from reliable_rx.class_of import is_a
+from reliable_rx.class_of import attribute_of, is_a
 
 _NO_SIGNAL = {
     opmap[name]
@@ -41,8 +44,9 @@ def is_interrupt(raised: KeyboardInterrupt) -> bool:
     if threading.current_thread() is not threading.main_thread():
         return False
     at = last = raised.__traceback__
+    in_force = list(_codes_of_handlers())
     while at is not None:
-        if _is_handler(at.tb_frame):
+        if any(at.tb_frame.f_code is code for code in in_force) or _is_handler(at.tb_frame):
             return True
         last, at = at, at.tb_next
     if last is None or last.tb_frame.f_globals.get("__name__") == _RAISES_LATER:
@@ -59,6 +63,20 @@ def _is_own(code: CodeType, at: int) -> bool:
     if step == _SEND:
         return bool(code.co_flags & _AWAITS)
     return step in _NO_SIGNAL or (step == _RESUME and argument & 3 >= _BEHIND_AWAIT)
+
+
+def _codes_of_handlers() -> Iterator[CodeType]:
+    """Give the code of each handler in force that is written in Python."""
+    for number in signal.valid_signals():
+        handler: Any = signal.getsignal(number)
+        while is_a(handler, partial):
+            handler = handler.func
+        if is_a(handler, MethodType):
+            handler = handler.__func__
+        if not is_a(handler, FunctionType):
+            handler = attribute_of(type(handler), "__call__")
+        if is_a(handler, FunctionType):
+            yield handler.__code__
 
 
 def _is_handler(frame: FrameType) -> bool:

@@ -154,6 +154,30 @@ def names_the_signal(number: int, frame: Any) -> None:
     raise KeyboardInterrupt(number.name)
 
 
+def binds_its_number_anew(number: Any, frame: Any) -> None:
+    number = Signals(number).name
+    raise KeyboardInterrupt(number)
+
+
+def drops_its_arguments(number: int, frame: Any) -> None:
+    del number, frame
+    raise KeyboardInterrupt
+
+
+def takes_them_apart(*given: Any) -> None:
+    number, _ = given
+    given = ()
+    raise KeyboardInterrupt(number)
+
+
+class Stopping:
+    """A handler that is an object."""
+
+    def __call__(self, number: int, frame: Any = None) -> None:
+        frame = None
+        plain()
+
+
 HANDLERS: dict[str, Any] = {
     "the default": default_int_handler,
     "a method": Handlers().method,
@@ -162,6 +186,10 @@ HANDLERS: dict[str, Any] = {
     "that puts the former back": puts_the_former_back,
     "that hands on": hands_on,
     "that names the signal": names_the_signal,
+    "that binds its number anew": binds_its_number_anew,
+    "that drops its arguments": drops_its_arguments,
+    "that takes them apart": takes_them_apart,
+    "an object": Stopping(),
 }
 
 
@@ -246,6 +274,7 @@ def test_what_a_function_raises_is_its_own(way: str, handler: str) -> None:
     with evaluator_of(OWN[way], store.reopen()) as evaluator:
         evaluator.run()
         assert values_of(evaluator, "other") == [1, 2, 3]
+    exec("pass")  # or Python, which takes note of an interrupt in such a text, ends with 130 though it was caught
 
 
 @pytest.mark.parametrize("handler", HANDLERS)
