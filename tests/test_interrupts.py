@@ -174,7 +174,7 @@ class Stopping:
     """A handler that is an object."""
 
     def __call__(self, number: int, frame: Any = None) -> None:
-        frame = None
+        del frame
         plain()
 
 

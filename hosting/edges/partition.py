@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
-from operator import index
+from operator import attrgetter, index
 from typing import Any, TypeVar
 
 from checkpoint.format.stored_errors import from_store
@@ -89,7 +89,8 @@ class Partition:
         batch = self._fetched(self.reader, count_max) if self.sifts else self._fetch(self.reader, count_max)
         if batch.rejected:
             self.reached = self.position
-            self.rejected = tuple(each for each in batch.rejected if each.position >= self.position)
+            new = [each for each in batch.rejected if each.position >= self.position]
+            self.rejected = tuple(sorted(new, key=attrgetter("position")))  # however they are cut when they come again
         self.ahead, self.start = self._of_batch(self._deduplicated, batch), 0
         self.coming = batch.coming or self.reread.goes_on
         if batch.ended or batch.error is not None:

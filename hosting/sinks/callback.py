@@ -32,6 +32,9 @@ class CallbackSink:
     8 b
     """
 
+    _next = 0
+    """Behind what the function has been called with; of the class, for what is built upon it may be made in `open`."""
+
     @names_keywords
     def __init__(
         self,
@@ -48,7 +51,6 @@ class CallbackSink:
         self._on_next = on_next
         self._on_end = on_end
         self._on_dead_letter = on_dead_letter
-        self._next = 0
 
     @property
     def keeps_letters(self) -> bool:
