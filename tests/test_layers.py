@@ -65,6 +65,7 @@ WORLDLY_ALLOWED = {
         "reliable_rx/runtime/hub.py",
         "secrets",
     ): "names a shared part when a query is written; no value or order depends on it",
+    ("reliable_rx/interrupts.py", "signal"): "which handlers are in force, by which an interrupt is known",
     ("reliable_rx/interrupts.py", "threading"): "signals are heard in the main thread only",
     ("reliable_rx/query/query.py", "threading"): "RxPY's operators ask an observable for its lock",
     (

@@ -127,29 +127,128 @@ def test_what_cannot_be_told_apart_loses_nothing(renamed: bool, path: str) -> No
     assert not renamed or world.got["a"] == list(range(VALUES + 1))
 
 
+MARKS = (("f", "1"), ("f", "2"), ("g", "1"))
+
+
 def test_no_position_is_above_that_of_a_sink_that_it_may_be() -> None:
     """Over all small tables: a sink takes no position above that of one that it may be, and none is forgotten."""
-    labels = ("f", "f", "g")
-    for before in product(labels, repeat=2):
+    for before in product(MARKS, repeat=2):
         for declared in product((True, False), repeat=2):
-            known = [Known(7, before[0], declared[0]), Known(3, before[1], declared[1])]
-            for now in [each for count in (0, 1, 2, 3) for each in product((*labels, "new"), repeat=count)]:
-                hold_to_its_word(known, now, matched(known, now))
+            known = [
+                Known(position, label, was_declared, fingerprint=fingerprint, number=number)
+                for number, (position, (label, fingerprint), was_declared) in enumerate(
+                    zip((7, 3), before, declared, strict=True)
+                )
+            ]
+            for now in [each for count in (0, 1, 2, 3) for each in product((*MARKS, ("new", "")), repeat=count)]:
+                hold_to_its_word(known, now, matched(known, list(now)))
 
 
-def hold_to_its_word(known: list[Known], now: tuple[str, ...], found: list[Known]) -> None:
-    left = found[len(now) :]
-    assert [each.label for each in found[: len(now)]] == list(now)
+def hold_to_its_word(known: list[Known], now: tuple[tuple[str, str], ...], found: list[Known]) -> None:
+    here, left = found[: len(now)], found[len(now) :]
+    assert [each.label for each in here] == [label for label, _ in now]
     assert not any(each.was_declared for each in left)
-    for label in {each.label for each in known}:
-        before, after = ([each for each in some if each.label == label] for some in (known, found))
-        assert len(after) == max(len(before), now.count(label))
-        assert min(each.position for each in after) == min(each.position for each in before)
-        assert all(len({each.position for each in after if each.was_declared is was}) <= 1 for was in (True, False))
-        more = now.count(label) > len([each for each in before if each.was_declared])
-        assert not more or all(each.position == min(before).position for each in after if each.was_declared)
-    new = [each for each in found[: len(now)] if each.label not in {one.label for one in known}]
-    assert all(each.position == min((one.position for one in left), default=0) for each in new)
+    numbers = [each.number for each in found]
+    assert len(set(numbers)) == len(numbers) >= len(known) and set(numbers) >= {each.number for each in known}
+    lowest = min((each.position for each in left), default=0)
+    for label in {label for label, _ in now}:
+        names = [name for name in now if name[0] == label]
+        some = [each for each in known if each.label == label]
+        exact = {name for name in names if names.count(name) <= len([each for each in some if each.name == name])}
+        for name, each in zip(now, here, strict=True):
+            if name in exact:  # it is one of these, and nobody else
+                assert each.position in {one.position for one in some if one.name == name}
+            elif name[0] == label and len(names) > len(some):  # it may be new, and one that was edited
+                assert each.position <= lowest
+                rest = [one.position for one in some if one.name not in exact]
+                assert each.position <= min(rest, default=lowest)
+            elif name[0] == label:
+                assert each.position in {one.position for one in some}
+
+
+def callback(got: list[int], down: dict[str, bool], name: str) -> CallbackSink:
+    def take(n: int, value: Any) -> None:
+        if down.get(name):
+            raise RuntimeError("down")
+        got.append(n)
+
+    return CallbackSink(take)
+
+
+class Mailing:
+    """A sink without a name, which does not know what it has."""
+
+    def __init__(self, address: str, got: list[int], down: dict[str, bool]) -> None:
+        self.address = address
+        self.given = got, down
+
+    def open(self, stream: str, /) -> None:
+        if self.given[1].get(self.address):
+            raise ValueError("no such address")
+
+    def write(self, first: int, values: Any, /) -> None:
+        self.given[0].extend(range(first, first + len(values)))
+
+    def end(self, n: int, error: Exception | None, /) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+KINDS: dict[str, Callable[[list[int], dict[str, bool], str], Any]] = {
+    "callbacks of one function": callback,
+    "objects without a label": lambda got, down, name: Mailing(name, got, down),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("before", [("ann", "bob"), ("bob",), ("bob", "ann")])
+@pytest.mark.parametrize("now", [("ann", "bob"), ("bob", "ann")])
+@pytest.mark.parametrize("is_down", [True, False])
+def test_what_a_sink_was_made_with_tells_it_from_others(
+    kind: str, before: tuple[str, ...], now: tuple[str, ...], is_down: bool
+) -> None:
+    """One that could not be opened, or is new, gets all; the other one of that label gets nothing twice."""
+    store, got, down = MemoryStore(), {"ann": list[int](), "bob": list[int]()}, {"ann": is_down}
+    for count, names in ((5, before), (2, now)):
+        with QueryEvaluator(store, background=False) as evaluator:
+            pushed = evaluator.push("n")
+            evaluator.create("q", rx.source("n").map(lambda n: n))
+            for name in names:
+                evaluator.sink("q", KINDS[kind](got[name], down, name))
+            evaluator.start()
+            pushed.push([0] * count)
+            while evaluator.step():
+                pass
+        down.clear()
+        store = store.reopen()
+    assert got == {"ann": list(range(7)), "bob": list(range(7))}
+
+
+def test_of_more_than_there_were_any_may_be_the_new_one(caplog: pytest.LogCaptureFixture) -> None:
+    """Where nothing tells sinks apart, each begins where a new one does, and a warning says why."""
+    store, got = MemoryStore(), list[int]()
+    for count in (1, 2):
+        with QueryEvaluator(store, background=False) as evaluator:
+            pushed = evaluator.push("n")
+            evaluator.create("q", rx.source("n").map(lambda n: n))
+            for _ in range(count):
+                evaluator.sink("q", CallbackSink(lambda n, value: got.append(n)))
+            evaluator.start()
+            pushed.push([0] * 3)
+            while evaluator.step():
+                pass
+        store = store.reopen()
+    assert sorted(got) == sorted([*range(3), *range(6), *range(6)])
+    (said,) = [each.getMessage() for each in caplog.records if "nothing tells" in each.getMessage()]
+    assert "goes on at id 0" in said and "up to 2 may" in said and "give each a label" in said
+
+
+def test_a_label_may_be_given() -> None:
+    """It tells callbacks apart that nothing else does."""
+    assert CallbackSink(print, label="ann").label == "ann"
+    for label in ("", 3):
+        with pytest.raises(TypeError, match="`label` must be a text"):
+            CallbackSink(print, label=label)  # type: ignore[arg-type]
 
 
 @examples(400)

@@ -92,6 +92,25 @@ def tell_taken(writer: SinkWriter, before: Known, holders: StreamHolders) -> Non
     )  # fmt: skip
 
 
+def tell_alike(
+    here: Sequence[SinkWriter], before: Mapping[str, Known], now: Mapping[str, Known], holders: StreamHolders
+) -> None:
+    """Warn of sinks that nothing tells apart, if one of them goes on below where it was, and may be given that again.
+
+    >>> tell_alike([], {}, {}, None)
+    """
+    again = [each for each in here if each.was_known and now[each.holder].position < before[each.holder].position]
+    for label in dict.fromkeys(each.label for each in again):
+        some = [each for each in again if each.label == label]
+        position, end = now[some[0].holder].position, max(before[each.holder].position for each in some)
+        where = f"{place}: " if (place := holders.incidents.place) else ""
+        LOG.warning(
+            "%snothing tells the sinks of %r apart that are %s: each goes on at id %s, so ids up to %s may be written "
+            "again; give each a label of its own",
+            where, some[0].stream, described(some[0].kind, label), f"{position:,}", f"{end - 1:,}",
+        )  # fmt: skip
+
+
 def tell_left(stream: Stream, holder: str, known: Known, new: Sequence[SinkWriter]) -> None:
     """Warn that nobody declares a sink, and name the *new* ones that were not taken for it."""
     others = ", ".join(_beside(each) for each in new[:SHOWN_MAX]) + (" and others" if len(new) > SHOWN_MAX else "")

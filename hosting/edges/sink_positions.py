@@ -5,7 +5,8 @@ may have removed a sink, moved one, or put them in another order. So a declared 
 label, and that of one which is not declared stays until somebody lets it go, since it may come back, or until it is
 found to have moved (`hosting.edges.moved_sinks`). Nothing is guessed in favour of loss: a sink that nobody knows may be
 one that was moved, so it begins where the lowest of those that are not declared stays, and gets again what it may have
-had; and so do sinks of one label, which nothing tells apart. Rejected: the number alone (the next sink took over the
+had; and so do sinks of one label, unless their fingerprints tell them apart (`hosting.edges.sink_fingerprint`), and of
+more than there were any may be the new one. Rejected: the number alone (the next sink took over the
 position of one that was removed), labels as the only names (a moved file would begin anew), handing the position of a
 sink that is not declared to any new one (it came back without it), and numbers in the order of the declarations (what
 the log named was another sink in the store until the next checkpoint).
@@ -14,7 +15,7 @@ the log named was another sink in the store until the next checkpoint).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hosting.sinks.guard import sink_itself
@@ -75,6 +76,10 @@ def kind_of(sink: Any) -> str:
     return qualname_of(type(sink_itself(sink)))
 
 
+Label = tuple[str, bool, str, str]
+"""What a checkpoint has of a sink besides its position: label, whether it is declared, class and fingerprint."""
+
+
 class Known(NamedTuple):
     """The position of a sink, what tells it from others of its stream, and whether the last app declared it."""
 
@@ -82,7 +87,13 @@ class Known(NamedTuple):
     label: str
     was_declared: bool = True
     kind: str = ""
+    fingerprint: str = ""
     number: int = 0
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """What it is told by."""
+        return self.label, self.fingerprint
 
     def __str__(self) -> str:
         return described(self.kind, self.label)
@@ -102,42 +113,67 @@ def described(kind: str, label: str) -> str:
     return f"a {name}" if label in ("", kind) else f"a {name} to {label}"
 
 
-def matched(known: Sequence[Known], declared: Sequence[str]) -> list[Known]:
-    """Return what is known of the sinks *declared* now, by their labels, and behind them of those that are not.
+def matched(known: Sequence[Known], declared: Sequence[tuple[str, str]]) -> list[Known]:
+    """Return what is known of the sinks *declared* now, by label and fingerprint, and behind them of the others.
 
     Each that is known keeps its number.
 
-    >>> [each.position for each in matched([Known(10, "a"), Known(2, "b", number=1)], ["b"])]
+    >>> [each.position for each in matched([Known(10, "a"), Known(2, "b", number=1)], [("b", "")])]
     [2, 10]
-    >>> [each[::4] for each in matched([Known(10, "a"), Known(2, "b", number=1)], ["b", "moved"])]
+    >>> found = matched([Known(10, "a"), Known(2, "b", number=1)], [("b", ""), ("moved", "")])
+    >>> [(each.position, each.number) for each in found]
     [(2, 1), (10, 2), (10, 0)]
     """
-    places: dict[str, list[Known]] = {label: [] for label in declared}
-    for each in known:
-        places.setdefault(each.label, []).append(each)
-    found: dict[str, int] = {}
-    numbers: dict[str, list[int]] = {}
-    left: list[Known] = []
-    for label, some in places.items():
-        count = declared.count(label)
-        here, away = ([each.position for each in some if each.was_declared is was] for was in (True, False))
-        ordered = sorted(some, key=lambda each: not each.was_declared)
-        numbers[label] = [each.number for each in ordered[:count]]
-        if some and count:  # which of several is which cannot be told
-            found[label] = min(here if count <= len(here) else here + away)
-        if gone := ordered[count:]:
-            position = min(here + away if count < len(here) else away)
-            left += [each._replace(position=position, was_declared=False) for each in gone]
+    left, found, groups = list(known), dict[int, Known](), list[list[int]]()
+    for is_exact in (True, False):
+        for group in _alike(declared, found, is_exact=is_exact):
+            name = declared[group[0]]
+            some = [each for each in left if (each.name == name if is_exact else each.label == name[0])]
+            if is_exact and len(some) < len(group):
+                continue  # one of them is new, or is another one of this label that has been edited
+            kept, gone = _shared_out(some, len(group))
+            left = [each for each in left if each not in some] + gone
+            found |= zip(group, kept, strict=False)
+            groups += [group] if len(kept) < len(group) else []
+    names = dict.fromkeys(each.name for each in left)
+    left = [each for name in names for each in _shared_out([one for one in left if one.name == name], 0)[1]]
     lowest = min((each.position for each in left), default=0)
-    used = {each.number for each in known}
-    fresh = (number for number in itertools.count() if number not in used)
-    return [
-        Known(found.get(label, lowest), label, number=numbers[label].pop(0) if numbers[label] else next(fresh))
-        for label in declared
-    ] + sorted(left)
+    fresh = (number for number in itertools.count() if number not in {each.number for each in known})
+    for group in groups:  # any of them may be the new one
+        position = min([lowest, *(found[at].position for at in group if at in found)])
+        for at in group:
+            number = found[at].number if at in found else next(fresh)
+            found[at] = Known(position, declared[at][0], number=number)
+    return [found[at] for at in range(len(declared))] + sorted(left)
 
 
-def read_known(holders: Mapping[str, int], labels: Mapping[str, tuple[str, bool, str]]) -> list[Known]:
+def _alike(declared: Sequence[tuple[str, str]], found: Mapping[int, Known], *, is_exact: bool) -> Iterable[list[int]]:
+    """Return which of those *declared*, that are not *found* yet, are of one label, or of one fingerprint as well."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for at, (label, fingerprint) in enumerate(declared):
+        if at not in found:
+            groups.setdefault((label, fingerprint) if is_exact else (label,), []).append(at)
+    return groups.values()
+
+
+def _shared_out(some: Sequence[Known], count: int) -> tuple[list[Known], list[Known]]:
+    """Return which of *some*, that nothing tells apart, *count* are taken for, and the others, not declared now.
+
+    First come those that the last app declared; each goes on where the furthest behind was that it may be.
+    """
+    here, away = ([each for each in some if each.was_declared is was] for was in (True, False))
+    ordered = [*here, *away]
+    kept, gone = ordered[:count], ordered[count:]
+    position = min((each.position for each in (here if count <= len(here) else ordered)), default=0)
+    behind = min((each.position for each in (ordered if count < len(here) else away)), default=0)
+    return (
+        [each._replace(position=position, was_declared=True) for each in kept],
+        [each._replace(position=behind, was_declared=False) for each in gone],
+    )
+
+
+def read_known(holders: Mapping[str, int], labels: Mapping[str, Label]) -> list[Known]:
     """Return the sinks among those who held a stream, in the order of their numbers."""
     numbers = sorted(int(each.removeprefix(SINK)) for each in holders if is_sink(each))
-    return [Known(holders[holder_of(n)], *labels.get(holder_of(n), ("", True, "")), number=n) for n in numbers]
+    known = [(n, Known(holders[holder_of(n)], *labels.get(holder_of(n), ("", True)))) for n in numbers]
+    return [each._replace(number=n) for n, each in known]

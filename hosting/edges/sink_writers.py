@@ -15,13 +15,15 @@ from typing import Any
 from checkpoint.store import Store
 from hosting.edges.egress import Stream
 from hosting.edges.holders import StreamHolders
-from hosting.edges.moved_sinks import place_taken, tell_left, tell_taken
+from hosting.edges.moved_sinks import place_taken, tell_alike, tell_left, tell_taken
 from hosting.edges.pause import Pause
 from hosting.edges.refused_sink import answering
+from hosting.edges.sink_fingerprint import fingerprint_of
 from hosting.edges.sink_positions import (
     UNMADE,
     UNOPENED,
     Known,
+    Label,
     check_apart,
     holder_of,
     is_sink,
@@ -44,8 +46,8 @@ from reliable_rx.names import query_of
 from reliable_rx.operators.contract.choices import Delivery, OnError
 from reliable_rx.reliable import Sink, Source
 
-Labels = dict[str, tuple[str, bool, str]]
-"""What tells the sinks of a stream from one another, by their holders: label, whether it is declared, and class."""
+Labels = dict[str, Label]
+"""What tells the sinks of a stream from one another, by their holders."""
 
 
 class Outlets:
@@ -102,7 +104,7 @@ class Outlets:
             raise ValueError(f"this sink is that of stream {before!r} already; make another one for {stream!r}")
         sink = answering(sink)
         self._check_target(stream, sink)
-        holder = self._holder(stream, label_of(sink))
+        holder = self._holder(stream, label_of(sink), fingerprint_of(sink))
         policy, most, pause = checked_policy(stream, sink, on_error), self.buffer_events_max // 2, Pause(self.clock)
         writer = SinkWriter(
             stream, sink, holder, on_error=policy, holders=self._holders, unflushed_max=most, pause=pause
@@ -154,10 +156,12 @@ class Outlets:
         """Return the *known* positions of a stream under the names that its holders have in this run."""
         before = {holder_of(each.number): each for each in read_known(known, labels)}
         here = [each for each in self.all if each.stream == stream]
-        found = {holder_of(each.number): each for each in matched([*before.values()], [each.label for each in here])}
+        names = [(each.label, each.fingerprint) for each in here]
+        found = {holder_of(each.number): each for each in matched([*before.values()], names)}
         for writer, holder in zip(here, found, strict=False):
             writer.name(holder)
             writer.was_known = holder in before
+        tell_alike(here, before, found, self._holders)
         away = [*found][len(here) :]
         was = {holder: before[holder].was_declared for holder in away}
         self.left[stream] = {holder: found[holder]._replace(was_declared=was[holder]) for holder in away}
@@ -171,13 +175,14 @@ class Outlets:
             are_all_here = self.are_told and not self._lacks_one(stream)
             is_declared = {holder: each.was_declared and not are_all_here for holder, each in self._away(stream)}
             found[stream] = {
-                holder: (each.label, is_declared[holder], each.kind) for holder, each in self._away(stream)
+                holder: (each.label, is_declared[holder], each.kind, each.fingerprint)
+                for holder, each in self._away(stream)
             }
-        may_be_others = {stream for stream, each in found.items() if any(declared for _, declared, _ in each.values())}
+        may_be_others = {stream for stream, each in found.items() if any(declared for _, declared, *_ in each.values())}
         for writer in self.all:
             is_its_own = writer.label == UNMADE and writer.stream not in may_be_others
             label = UNOPENED if is_its_own else writer.label
-            found.setdefault(writer.stream, {})[writer.holder] = label, True, writer.kind
+            found.setdefault(writer.stream, {})[writer.holder] = label, True, writer.kind, writer.fingerprint
         return found
 
     def undeclared(self) -> Iterator[tuple[str, str, Known]]:
@@ -194,12 +199,12 @@ class Outlets:
             if holder not in used and here is not None and holder in here.holders:
                 yield holder, each
 
-    def _holder(self, stream: str, label: str) -> str:
+    def _holder(self, stream: str, label: str, fingerprint: str) -> str:
         """Return the name of one more sink; one that is declared after the start may be known from before."""
         left, used = self.left.get(stream, {}), {each.holder for each in self.all if each.stream == stream}
-        for holder, each in left.items():
-            if each.label == label and holder not in used:
-                return holder
+        alike = [holder for holder, each in left.items() if each.label == label and holder not in used]
+        if alike:
+            return next((holder for holder in alike if left[holder].fingerprint == fingerprint), alike[0])
         new = next(holder for holder in map(holder_of, count()) if holder not in used | left.keys())
         if away := [each.position for holder, each in left.items() if holder not in used]:
             self.held[stream] = {**self.held.get(stream, {}), new: min(away)}

@@ -20,7 +20,8 @@ class CallbackSink:
     Whoever remembers the highest id, and ignores what is not above it, has exactly once. A function that raises has not
     taken its value: an `OSError` is tried again, from that value on; other errors are dealt with as the sink's
     ``on_error`` says. ``on_dead_letter(letter)`` takes the values set aside, which may be repeated likewise; without it
-    ``on_error="dead_letter"`` is refused.
+    ``on_error="dead_letter"`` is refused. *label* is what the sink is known by, whatever it calls; without it, the
+    name of the function.
 
     It cannot be fenced either: only the function's own books can refuse a former owner of a partition that was stopped
     before the call and goes on after it. Give the function the epoch of its `hosting.partitioned.places.Place`, keep
@@ -42,6 +43,7 @@ class CallbackSink:
         on_end: Callable[[int, Exception | None], None] | None = None,
         *,
         on_dead_letter: Callable[[DeadLetter], None] | None = None,
+        label: str | None = None,
     ) -> None:
         check_function("on_next", on_next, "id", "value")
         if on_end is not None:
@@ -50,7 +52,10 @@ class CallbackSink:
             check_function("on_dead_letter", on_dead_letter, "letter")
         self._on_next = on_next
         self._on_end = on_end
+        if label is not None and (not is_a(label, str) or not label):
+            raise TypeError(f"`label` must be a text, and not empty, got {label!r}")
         self._on_dead_letter = on_dead_letter
+        self._label = label
 
     @property
     def keeps_letters(self) -> bool:
@@ -59,7 +64,9 @@ class CallbackSink:
 
     @property
     def label(self) -> str:
-        """What tells this sink from others of its stream: the name of its function."""
+        """What tells this sink from others of its stream: what it was given, or the name of its function."""
+        if self._label is not None:
+            return self._label
         function = self._on_next
         while isinstance(function, partial):
             function = function.func
