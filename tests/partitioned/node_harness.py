@@ -223,7 +223,7 @@ class Cluster:
 def locks_others_out(node: Node, folder: Path) -> bool:
     """Whether *node* holds a lock that others need: they are held for milliseconds, and nobody can take one away."""
     shared = set()
-    for path in [path for pattern in SHARED for path in folder.glob(pattern)]:
+    for path in listed(folder):
         with suppress(FileNotFoundError):  # SQLite makes and removes some of its files as it goes
             shared.add(path.stat().st_ino)
     locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
@@ -232,6 +232,13 @@ def locks_others_out(node: Node, folder: Path) -> bool:
         for lock in locks
         if lock[1] in ("POSIX", "FLOCK")
     )
+
+
+def listed(folder: Path) -> list[Path]:
+    """Return the files that nodes share; folders come and go, and while one is read it may be gone."""
+    while True:
+        with suppress(FileNotFoundError):
+            return [path for pattern in SHARED for path in folder.glob(pattern)]
 
 
 def unhosted(name: str, values: list[int]) -> list[Any]:
