@@ -838,6 +838,30 @@ def test_a_double_of_a_callback_sink_is_waited_for() -> None:
         assert evaluator.query("q").status == "completed"
 
 
+def test_a_callback_sink_may_be_made_as_it_is_opened() -> None:
+    """While it is away it has nothing yet of what such a sink has."""
+    got, tries = list[int](), list[int]()
+
+    class Late(CallbackSink):
+        label = "late"
+
+        def __init__(self) -> None: ...
+
+        def open(self, stream: str, /) -> int | None:
+            tries.append(1)
+            if len(tries) < 3:
+                raise ConnectionError("away")
+            super().__init__(lambda n, value: got.append(value))
+            return super().open(stream)
+
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        evaluator.source("n", ListSource([1, 2]))
+        evaluator.create("q", rx.source("n"))
+        evaluator.sink("q", Late())
+        evaluator.run(until=lambda: len(got) > 1)
+    assert got == [1, 2]
+
+
 class Proxy:
     """A sink that hands on whatever it is asked for, and where it has no connection has nothing to hand on to."""
 
