@@ -241,7 +241,8 @@ class App:
     def feed(self, function: Feed) -> Feed:
         """Run *function* in a thread of its own while the app is hosted, to push into it; also as a decorator.
 
-        Once all feeds have returned and what they pushed has been taken, `reliable-rx run` ends.
+        Once all feeds have returned and what they pushed has been taken, `reliable-rx run` ends, behind the calls that
+        follow from it (`map_async`) and the sinks.
         """
         check_function("a feed", function, "evaluator")
         self.feeds.append(function)

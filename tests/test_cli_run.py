@@ -7,6 +7,7 @@ import re
 import signal
 from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli_process import cli, running, stop, wait_for, write
@@ -15,6 +16,7 @@ from lanes import at_each_commit
 from postgres_server import PostgresServer
 
 from checkpoint import PostgresStore
+from hosting.cli.owed import Owed
 from hosting.cli.wording import FAILED
 
 ENDLESS = """
@@ -256,6 +258,7 @@ async def ping(n):
 
 app.query("answers", rx.source("numbers")ASKED)
 app.query("pings", rx.interval(0.05).map_async(ping, concurrency=8))
+app.query("news", rx.just(0).map_async(ping).repeat())
 app.sink("answers", CallbackSink(write))
 
 
@@ -265,13 +268,33 @@ def push_some(evaluator):
 """
 
 
-@pytest.mark.parametrize("asked", [".map(lambda n: -n)", ".map_async(ask, concurrency=1)"])
+ASKED = {
+    "no call": ".map(lambda n: -n)",
+    "one at a time": ".map_async(ask, concurrency=1)",
+    "one behind the other": ".map_async(ping).map_async(ask, concurrency=1)",
+    "beside a timer": ".map_async(ping, concurrency=1).map_async(ask).timeout(3600.0)",
+    "and others by a timer": ".map_async(ask, concurrency=1).merge(rx.interval(0.1).map_async(ping).ignore_elements())",
+}
+
+
+@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
 def test_a_run_ends_behind_what_it_owes(asked: str, tmp_path: Path) -> None:
     """Its feeds have ended, their calls are answered, and a sink that was not available has it; others may go on."""
     write(tmp_path, "owed.py", OWED.replace("ASKED", asked))
     done = cli("run", "owed.py:app", "--store", "s", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "written").read_text() == "-1\n-2\n-3\n"
+
+
+def test_what_a_run_goes_on_for_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, where it takes long: calls that follow from events may lead to others for ever."""
+    monkeypatch.setattr("hosting.cli.owed.WAITS_S", 0.0)
+    calls, said = SimpleNamespace(of_events={("q", 1, 1): True}), list[str]()
+    owed = Owed(calls, SimpleNamespace(lacking=list), said.append)
+    assert not any(owed.is_paid() for _ in range(5))
+    assert len(said) == 1 and "1 call of query 'q'" in said[0] and "Ctrl-C" in said[0]
+    calls.of_events.clear()
+    assert owed.is_paid()
 
 
 def test_a_second_signal_ends_the_wait_for_answers(tmp_path: Path) -> None:

@@ -1,23 +1,29 @@
 """What a run owes when its feeds have ended: answers to the calls that follow from events, and to sinks what there is.
 
-A query for which a timer waits may call for ever: of such a one the calls are waited for that were wanted by then.
-Rejected: to wait until no call is at work and nothing is unwritten, since others go on emitting.
+A call follows from events if it is asked for as they are taken, or as the answer to such a call is: not what a timer
+asks for, or a query that begins by itself, which may go on for ever. Rejected: to wait until no call is at work and
+nothing is unwritten, since others go on emitting; and for no calls of queries for which a timer waits (a `timeout`
+behind the calls is such a timer).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence
+from time import monotonic
 from typing import Any, Protocol
+
+from hosting.cli.wording import plural
+
+WAITS_S = 10.0
+"""After so long a run says what it waits for."""
+SHOWN_MAX = 3
 
 
 class Calls(Protocol):
     """Which calls are waited for, of all queries."""
 
     @property
-    def askers(self) -> Mapping[Any, object]: ...
-    def of_events(self) -> Set[Any]:
-        """Return those of queries for which no timer waits."""
-        ...
+    def of_events(self) -> Collection[tuple[str, int, int]]: ...
 
 
 class Written(Protocol):
@@ -38,23 +44,53 @@ class Sinks(Protocol):
 
 
 class Owed:
-    """Calls and outputs of one moment, which are waited for."""
+    """Calls and outputs of one moment, which are waited for; *tell* says for what, where that takes long.
 
-    def __init__(self, calls: Calls, sinks: Sinks) -> None:
-        self._all, self._sinks = calls, sinks
+    >>> class Nothing:
+    ...     of_events = ()
+    ...     def lacking(self): return []
+    >>> Owed(Nothing(), Nothing(), print).is_paid()
+    True
+    """
+
+    def __init__(self, calls: Calls, sinks: Sinks, tell: Callable[[str], Any]) -> None:
+        self._calls, self._sinks, self._tell = calls, sinks, tell
         self.forget()
 
     def forget(self) -> None:
         """Begin anew: something more has come."""
-        self._calls: Set[Any] | None = None
+        self._since: float | None = None
         self._lacking: Sequence[tuple[Written, int]] | None = None
 
     def is_paid(self) -> bool:
-        """Whether all calls are answered that are owed, and what there was by then is written."""
-        askers = self._all.askers.keys()
-        self._calls = set(askers if self._calls is None else self._calls & askers)
-        if self._calls or (askers and self._all.of_events()):
+        """Whether all calls are answered that follow from events, and what there was by then is written."""
+        if self._calls.of_events:
+            self._tell_late()
             return False
         if self._lacking is None:
             self._lacking = self._sinks.lacking()
         return all(sink.failure is not None or sink.position >= end for sink, end in self._lacking)
+
+    def _tell_late(self) -> None:
+        if self._since is None:
+            self._since = monotonic()
+        elif monotonic() - self._since > WAITS_S:
+            self._since = float("inf")
+            self._tell(
+                f"all sources have ended; the run goes on for {left_of(self._calls.of_events)}, as these follow from "
+                f"events: Ctrl-C ends it, and the next start goes on with them"
+            )
+
+
+def left_of(calls: Iterable[tuple[str, int, int]]) -> str:
+    """Say how many calls of which queries are not answered.
+
+    >>> left_of([("q", 1, 1), ("q", 1, 2), ("p", 2, 1)])
+    "3 calls of queries 'p', 'q'"
+    """
+    found = list(calls)
+    names = sorted({name for name, _, _ in found})
+    shown = ", ".join(map(repr, names[:SHOWN_MAX])) + (
+        f" and {len(names) - SHOWN_MAX:,} more" * (len(names) > SHOWN_MAX)
+    )
+    return f"{plural(len(found), 'call')} of {'query' if len(names) == 1 else 'queries'} {shown}"

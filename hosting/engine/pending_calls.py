@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from checkpoint.format.codec import decode
 from hosting.engine.hosted_query import RUNNING, Standing
 from hosting.engine.routes import top_of
+from hosting.engine.turns import Events, Rejects
 from reliable_rx.errors import CheckpointRefused, described
 from reliable_rx.interrupts import let_through
 from reliable_rx.query.symbols import beside
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine
 
 Asker = tuple[Instance, PlanNode]
+OF_EVENTS = (Events, Rejects)
+"""Turns that hand over what a source has given."""
 
 
 class Asked:
@@ -40,6 +43,13 @@ class Asked:
         """The newest turn in which somebody has asked, and how often each query did in it."""
         self.unreadable: dict[str, CheckpointRefused] = {}
         """Queries whose answers in the journal cannot be read any more, until a replay has looked."""
+        self.of_events: dict[Call, bool] = {}
+        """Those that follow from events of sources, and whether the calls that follow from their answers do so, too.
+
+        Of calls that a start has found in flight that is not known: they count, and what follows from them does not.
+        """
+        self._following = 0
+        """The turn in which an answer to one of these is taken."""
         self.full: dict[Asker, None] = {}
         """Who has so many elements waiting that no more events should be taken."""
 
@@ -49,6 +59,8 @@ class Asked:
         if asker is None:
             return
         instance, node = asker
+        if self.of_events.pop(call, False):
+            self._following = self.engine.number
         try:
             value, error = decode(payload)
         except BaseException as raised:  # what it is made of may be gone since it was recorded
@@ -71,11 +83,6 @@ class Asked:
         """Whether a query has calls in flight."""
         return any(top_of(instance) is standing for instance, _ in self.askers.values())
 
-    def of_events(self) -> set[Call]:
-        """Return the calls of queries for which no timer waits: they follow from events alone."""
-        timed = {id(top_of(timer[2])) for timer in self.engine.timers.heap if isinstance(timer[2], Instance)}
-        return {call for call, (instance, _) in self.askers.items() if id(top_of(instance)) not in timed}
-
     def request(self, call: Call) -> tuple[Callable[[], Awaitable[Any]], float | None]:
         """Return the *call* to be made, and how long it may take."""
         instance, node = self.askers[call]
@@ -94,6 +101,8 @@ class Asked:
         call = (name, self.turn, count)
         self.askers[call] = (instance, node)
         self.fresh.append(call)
+        if type(self.engine.turn) in OF_EVENTS or self._following == self.engine.number:
+            self.of_events[call] = True
         return call
 
     def resume(self, instance: Instance, node: PlanNode) -> None:
@@ -102,6 +111,8 @@ class Asked:
         for call in op.in_flight(state):
             self.askers[call] = (instance, node)
             self.fresh.append(call)
+            if standing_of(instance).plan.sources:
+                self.of_events.setdefault(call, False)
         self.hold(instance, node, full=op.is_full(state))
 
     def drop(self, instance: Instance, node: PlanNode) -> None:
@@ -109,6 +120,7 @@ class Asked:
         for call in op.in_flight(instance.states[node.slot]):
             if self.askers.pop(call, None) is not None:
                 self.dropped.append(call)
+                self.of_events.pop(call, None)
         self.full.pop((instance, node), None)
 
     def hold(self, instance: Instance, node: PlanNode, *, full: bool) -> None:
