@@ -24,6 +24,7 @@ from hosting.engine.failure import read_failure
 from hosting.engine.hosted_query import TopRow
 from hosting.engine.records import query_of, read_records
 from hosting.engine.suspended import SUSPENDED
+from hosting.reports.failure_summary import count_of
 from reliable_rx import Limits, Query
 from reliable_rx.errors import described
 from reliable_rx.query.query import Inner
@@ -142,7 +143,8 @@ def query_table(
     counts = Counter(map(query_of, rows))
     shown = queries if everything else queries[:SHOWN_MAX]
     yield ""
-    yield plural(len(queries), "standing query", "standing queries")
+    count = count_of([each.name for each in queries])
+    yield plural(count, "standing query", "standing queries")
     yield from table(
         ("name", "status", "emitted", "rows", "on error", "sinks have"),
         ((q.name, q.status, q.emitted, counts[q.name], q.policy, held(meta["holders"].get(q.name, {}))) for q in shown),

@@ -33,7 +33,7 @@ from hosting.partitioned.targets import Targets
 from hosting.partitioned.words import Partition, Shard
 from hosting.sinks.origins import claim
 from hosting.sources.definition import hand_on
-from reliable_rx.errors import QueryRefused, SourceFailed
+from reliable_rx.errors import QueryRefused, ReliableRxError, SourceFailed, StoreUnavailable, described
 from reliable_rx.names import query_of
 from reliable_rx.operators.contract.choices import OnError
 from reliable_rx.query.query import Query
@@ -187,8 +187,11 @@ def fenced_at(place: Place, stream: str, declared: Any, on_error: OnError, targe
         if sink is not None:
             let_go(called(stream, place), sink.close)
         error = tamed(raised)
-        if isinstance(error, OSError):
+        if isinstance(error, ReliableRxError) and isinstance(error, OSError):
             raise
+        if isinstance(error, OSError):
+            what = f"{called(stream, place)} is not available: {described(error)}"
+            raise StoreUnavailable(f"{what}; it is tried again with its partition") from error
         return RefusedSink(error)
     return sink
 
