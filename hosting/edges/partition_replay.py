@@ -99,11 +99,12 @@ def replay_rejects(partition: Partition, first: int, behind: int, count: int, ti
         if not arrived and partition.position == before:
             break
         records += rejected_before(partition, behind)
-    is_other = len(records) != count or any(each.position < first for each in records)
-    if is_other or not start <= behind <= partition.safe_position:
+    is_other = any(each.position < first for each in records)
+    now = f"{len(records):,}" if len(records) != count else "others"
+    if is_other or len(records) != count or not start <= behind <= partition.safe_position:
         raise PositionUnavailable(
             f"{partition.source} partition {partition.name}: a turn of the journal took {plural(count, 'record')} that "
-            f"could not be read, before id {behind:,}, but the source now gives {len(records):,}; let it read as it "
+            f"could not be read, before id {behind:,}, but the source now gives {now}; let it read as it "
             f"did before, until the next clean stop",
             wanted=first,
             first=start,
