@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from checkpoint.store import Store
 from hosting import CallbackSink, ListSource, QueryEvaluator, StoredStreamSource
 from hosting.sources.stored import is_ended
 from reliable_rx import operators as ops
+from reliable_rx.errors import PositionUnavailable
 
 COUNT = 900
 
@@ -41,6 +43,15 @@ def read(store: SqliteStore, own: SqliteStore, got: list[tuple[int, Any]]) -> No
         reader.run(until=source.is_drained)
         while reader.step():
             pass
+
+
+def test_a_stream_without_a_value_begins_at_0() -> None:
+    """There is no id before somebody has written."""
+    source = StoredStreamSource(MemoryStore(), "sums", subscriber="reader")
+    with closing(source.open("0", 0)) as reader:
+        assert reader.fetch(1).values == ()
+    with pytest.raises(PositionUnavailable, match="ids 0 to 0 of stream 'sums', not 1"):
+        source.open("0", 1)
 
 
 @pytest.mark.parametrize("crash", [False, True])

@@ -192,6 +192,8 @@ def test_what_was_forgotten_is_an_error_and_not_a_gap() -> None:
     with pytest.raises(PositionUnavailable, match=r"holds ids 0 to 3 .*not 7.*FarReader"):
         read(stores, 7).fetch(1)
     assert read(Scripted({}, epochs=[0])).fetch(5).values == ()
+    for stores in (Scripted({}, epochs=[0]), Scripted({1: MemoryStore()}, epochs=[1])):  # nobody, or nothing written
+        assert read(stores).bounds() == (0, 0)
 
 
 def test_streams_that_ended_keep_the_promises_of_a_source(tmp_path: Path) -> None:

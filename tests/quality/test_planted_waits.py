@@ -6,25 +6,33 @@ Each bug is a defect that was there once: a clock that nobody sees waiting, a ro
 from __future__ import annotations
 
 import csv
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import test_held_back
+import test_interrupts
+import test_sink_positions
 import test_sources_again
+import test_sources_damaged
 import test_unhosted_fluent
 import test_unhosted_rebuild
 from planted_checks import Plants
 
 import hosting.edges.partition
 import hosting.edges.partition_replay
+import hosting.edges.sink_writer
+import hosting.edges.sink_writers
 import hosting.sources.csv_records
+import hosting.sources.lines
 import hosting.sources.text_files
-import reliable_rx as rx
+import reliable_rx.interrupts
 from hosting import FileSource
 from hosting.edges.partition import Partition
 from hosting.edges.reread import Reread
+from hosting.edges.sink_positions import Known, matched
 from hosting.reports.held_back import HeldBackWatch
 from reliable_rx.query.query import Query
 from reliable_rx.unhosted.subscribing import LivePickler
@@ -81,9 +89,37 @@ def behind(place: Place) -> None:
     test_sources_again.test_what_lies_behind_a_journalled_end_is_left_alone("skipped")
 
 
+def labels(place: Place) -> None:
+    """Sinks that one function has made."""
+    test_sink_positions.test_what_a_sink_was_made_with_tells_it_from_others(
+        "callbacks of one function", ("bob",), ("ann", "bob"), False
+    )
+
+
+def new_ones(place: Place) -> None:
+    """More sinks of one label than there were."""
+    test_sink_positions.test_no_position_is_above_that_of_a_sink_that_it_may_be()
+
+
+def bad_records(place: Place) -> None:
+    """Records that cannot be read, in batches that are cut otherwise behind a kill."""
+    test_sources_again.test_a_log_may_be_cut_into_batches_in_any_way("vgbgbgv")
+
+
+def zips(place: Place) -> None:
+    """Zips in bzip2 of which a byte is another one."""
+    test_sources_damaged.test_a_damaged_zip(place(), "middle", zipfile.ZIP_BZIP2)
+
+
+def handlers(place: Place) -> None:
+    """A signal's handler that binds its arguments anew."""
+    test_interrupts.test_an_interrupt_is_nobodys_failure("at once", "that binds its number anew")
+
+
 CHECKS: dict[str, Callable[[Place], None]] = {
     "waits": waits, "fields": fields, "fluent": fluent, "rebuilt": rebuilt,
     "ends": ends, "quiet": quiet, "early": early, "behind": behind,
+    "labels": labels, "new ones": new_ones, "bad records": bad_records, "zips": zips, "handlers": handlers,
 }  # fmt: skip
 planted = Plants(CHECKS, raises=(Exception, pytest.fail.Exception))
 
@@ -102,7 +138,7 @@ def fields_of_a_limited_length(patch: pytest.MonkeyPatch) -> None:
 @planted("fluent")
 def a_method_that_takes_an_observer_only(patch: pytest.MonkeyPatch) -> None:
     def do(self: Any, on_next: Any = None, on_error: Any = None, on_completed: Any = None, *, effects: Any = "") -> Any:
-        return self.pipe(rx.operators.do(on_next))
+        return self.pipe(reliable_rx.operators.do(on_next))
 
     patch.setattr(Query, "do", do)
 
@@ -134,6 +170,38 @@ def an_end_that_moves_when_it_is_asked_for_again(patch: pytest.MonkeyPatch) -> N
         return end[0]
 
     patch.setattr(hosting.edges.partition_replay, "replay_end", replay_end)
+
+
+@planted("labels")
+def sinks_that_only_their_label_tells_apart(patch: pytest.MonkeyPatch) -> None:
+    for each in (hosting.edges.sink_writer, hosting.edges.sink_writers):
+        patch.setattr(each, "fingerprint_of", lambda sink: "")
+
+
+@planted("new ones")
+def one_more_sink_that_begins_where_others_of_its_label_are(patch: pytest.MonkeyPatch) -> None:
+    def taken(known: Any, declared: Any) -> list[Known]:
+        most = {
+            label: max(each.position for each in known if each.label == label) for label in {k.label for k in known}
+        }
+        return [each._replace(position=most.get(each.label, each.position)) for each in matched(known, declared)]
+
+    patch.setattr(test_sink_positions, "matched", taken)
+
+
+@planted("bad records")
+def records_in_the_order_in_which_a_batch_has_them(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hosting.edges.partition, "sorted", lambda new, key: new, raising=False)
+
+
+@planted("zips")
+def an_unpacker_whose_words_are_not_known(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hosting.sources.lines, "is_damage", lambda error: isinstance(error, EOFError))
+
+
+@planted("handlers")
+def handlers_that_are_known_by_their_arguments_only(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reliable_rx.interrupts, "_codes_of_handlers", lambda: ())
 
 
 @pytest.mark.parametrize("name", planted.names())
