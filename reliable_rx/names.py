@@ -14,7 +14,8 @@ from reliable_rx.shown import bounded_repr, cut_end
 
 NAME_BYTES_MAX = 255
 PARTITION_BYTES_MAX = 4096
-"""A partition may be called after a file."""
+"""A partition may be called after a file, and a store in a database after a partition."""
+LONG = frozenset(("partition", "store"))
 DEAD_LETTERS, LATE = ENDINGS = (".dead_letters", ".late")
 """Streams beside that of a query: what it could not digest, and what came too late."""
 EVERYTHING = "*"
@@ -66,7 +67,7 @@ def _faults(kind: str, name: str) -> Iterator[tuple[str, str]]:
     wrong = next((each for each in name if is_control(each)), None)
     if wrong is not None:
         yield f"it has the control character {wrong!r}", "leave that out"
-    most = PARTITION_BYTES_MAX if kind == "partition" else NAME_BYTES_MAX
+    most = PARTITION_BYTES_MAX if kind in LONG else NAME_BYTES_MAX
     try:
         size = len(name.encode())
     except UnicodeEncodeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -177,6 +177,45 @@ def test_every_command_has_help() -> None:
     looking, mending = ["inspect", "tail"], ["restart", "dispose", "holders", "release", "store"]
     assert list(commands.choices) == ["run", *looking, *mending, "demo", "export", "node", "status", "offsets"]
     assert all(each.description for each in commands.choices.values())
+
+
+NASTY = ["", "a\nb", "a\0b", "\udced\udca0\udc80", "x" * 70_000]
+
+
+def options_of(each: argparse.ArgumentParser) -> Iterator[tuple[argparse.ArgumentParser, argparse.Action]]:
+    """Yield the options of all commands under *each* that take any text, with their command."""
+    for action in each._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from options_of(command)
+        elif action.option_strings and action.nargs is None and action.choices is None:
+            yield each, action
+
+
+def test_every_name_on_the_command_line_is_checked() -> None:
+    """An option that takes a name refuses what could not be stored, as it is refused wherever a name is given."""
+    found = list(options_of(parser()))
+    names = [(command, each) for command, each in found if getattr(each.type, "__qualname__", "").startswith("called.")]
+    assert {each.option_strings[0] for _, each in names} == {"--group", "--name"}
+    for command, each in names:
+        for name in NASTY:
+            with pytest.raises(argparse.ArgumentError, match=f"{each.option_strings[0]}: .*;") as refused:
+                command._get_value(each, name)
+            assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "command", ["node a.py:app", "status", "offsets show", "restart g q", "dispose g q", "holders g", "release g q"]
+)
+def test_a_bad_name_is_bad_usage(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The name of a group that is none is refused before anything is opened, with what to do about it."""
+    where = ["--store", str(tmp_path)] if command.split()[0] in ("node", "status", "offsets") else []
+    with pytest.raises(SystemExit) as caught:
+        main([*command.split(), *where, "--group", "\udced"])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert "argument --group: a group cannot be called '\\udced': " in said and "leave that out" in said
+    assert "--traceback" not in said.splitlines()[-1] and not [*tmp_path.iterdir()]
 
 
 def test_the_options_of_an_app_are_those_of_the_evaluator() -> None:

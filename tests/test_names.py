@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lanes import every
 
 import reliable_rx as rx
-from checkpoint import MemoryStore, SqliteStore
+from checkpoint import MemoryStore, PostgresStore, SqliteStore
 from checkpoint.offsets.memory import MemoryOffsets
 from hosting import App, CallbackSink, ListSource, QueryEvaluator, SharedSource
 from hosting.engine.engine import QueryEngine
@@ -313,6 +313,13 @@ def test_a_name_that_is_nearly_right_is_recognised() -> None:
     with pytest.raises(QueryRefused, match="did you mean 'orders'"):
         evaluator.create("q", rx.source("order"))
     evaluator.close()
+
+
+def test_the_name_of_a_store_in_a_database_is_checked() -> None:
+    """It is refused before the database is asked."""
+    for name in ["", "a\0b", "\ud800", "a\nb", "x" * 70_000]:
+        with pytest.raises(ValueError, match="a store cannot be called"):
+            PostgresStore("postgresql://127.0.0.1:1/x", name)
 
 
 def test_the_longest_name() -> None:

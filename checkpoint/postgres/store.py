@@ -28,6 +28,7 @@ from checkpoint.sealed_log.store import SealedReader, SealedStore, Write
 from checkpoint.store import Segment
 from reliable_rx.errors import StoreUnavailable
 from reliable_rx.failpoints import probe
+from reliable_rx.names import check_name
 
 KIND = "store"
 
@@ -93,7 +94,8 @@ class PostgresStore(_PostgresReading, SealedStore):
 
     *Raises* `LeaseLost` if a later epoch has been here, at opening and at every change; `StoreOwned` if it is opened
     without an epoch while another process has it open; `CheckpointRefused` if the tables are of another format or
-    sealed with another key; `StoreUnavailable` if the server does not do what it is asked.
+    sealed with another key; `StoreUnavailable` if the server does not do what it is asked; `ValueError` for a *name*
+    that is none.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class PostgresStore(_PostgresReading, SealedStore):
         called: object = None,
     ) -> None:
         address = without_password(dsn) if isinstance(dsn, str) else None
-        self.name = name
+        self.name = check_name("store", name) if isinstance(dsn, str) else name
         self.address = None if address is None else (address, name)
         """The database, without the password, and the name, as commands take them; None if they do not take *dsn*."""
         with ExitStack() as undo:

@@ -140,7 +140,7 @@ def add_mend(commands: Commands) -> None:
             "--app", metavar="MODULE:APP", help="needed behind a crash, for classes and for new files; or the script"
         )
         each.add_argument("--yes", action="store_true", help="do not ask before the state of one that runs is dropped")
-        each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
+        group_commands.add_group_name(each)
         each.set_defaults(call=call)
 
 
@@ -149,7 +149,7 @@ def add_holders(commands: Commands) -> None:
     each = command(commands, "release", "Let one of those go, where nothing runs: what it has not had is forgotten.")
     for one in (shows, each):
         add_place(one, f"{STORE_HELP}, or where a group lives")
-        one.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
+        group_commands.add_group_name(one)
     shows.set_defaults(call=group_commands.show_holders)
     each.add_argument("stream", metavar="STREAM", help="the name of a query, or QUERY.dead_letters")
     each.add_argument("holder", metavar="HOLDER", nargs="?", help="who holds it, as `holders` names it")

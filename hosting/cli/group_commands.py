@@ -17,6 +17,7 @@ from hosting.edges.positions import Point, read_point
 from hosting.partitioned.opening import is_on_a_server
 from hosting.partitioned.store_beside import holds_both
 from hosting.reports.partition_store import belongs, of_group
+from reliable_rx.names import check_name
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -53,7 +54,7 @@ def export(a: argparse.Namespace) -> int:
 
 def add_status(each: argparse.ArgumentParser) -> None:
     each.add_argument("--store", required=True, metavar="WHERE", help=f"a store's folder, or {STORE_HELP}")
-    each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
+    add_group_name(each)
     add_name(each)
     each.add_argument("--new-offsets", metavar="WHERE", help=NEW_OFFSETS_HELP)
     each.add_argument("--app", metavar="MODULE:APP", help="whose sources say how far behind the group is")
@@ -64,7 +65,14 @@ def add_status(each: argparse.ArgumentParser) -> None:
 
 def add_name(each: argparse.ArgumentParser, otherwise: str = "the only one there, or the app's") -> None:
     """Let *each* say which store of a database is meant."""
-    each.add_argument("--name", metavar="NAME", help=f"which store of a database (default: {otherwise})")
+    how = f"which store of a database (default: {otherwise})"
+    each.add_argument("--name", type=called("store"), metavar="NAME", help=how)
+
+
+def add_group_name(each: argparse.ArgumentParser, otherwise: str = "the only one there") -> None:
+    """Let *each* say which group of nodes is meant."""
+    how = f"the name of the group (default: {otherwise})"
+    each.add_argument("--group", type=called("group"), metavar="G", help=how)
 
 
 def add_offsets(each: argparse.ArgumentParser, command: Make) -> None:
@@ -105,7 +113,7 @@ def add_move(each: argparse.ArgumentParser, *, back: bool) -> None:
 def add_node(each: argparse.ArgumentParser) -> None:
     each.add_argument("app", metavar="MODULE:APP", help=APP_HELP)
     each.add_argument("--store", required=True, metavar="WHERE", help=STORE_HELP)
-    each.add_argument("--group", metavar="G", help="the name of the group (default: that of the app's module)")
+    add_group_name(each, "that of the app's module")
     who = each.add_argument_group("who it is")
     who.add_argument("--instance", metavar="NAME", help="its name over restarts: it gets back what it had")
     who.add_argument("--tag", metavar="TEXT", help="what people know it by (default: the name of this machine)")
@@ -148,7 +156,7 @@ def seconds(text: str) -> float:
 
 def add_group(each: argparse.ArgumentParser, *, required: bool = True, more: str = "") -> None:
     each.add_argument("--store", required=required, metavar="WHERE", help=STORE_HELP + more)
-    each.add_argument("--group", metavar="G", help="the name of the group (default: the only one there)")
+    add_group_name(each)
 
 
 def offsets() -> ModuleType:
@@ -223,6 +231,18 @@ def check_of_no_group(address: StoreAddress, command: str, queries: Sequence[str
     group = address.group()
     if group is not None:
         raise BadUsage(f"{belongs(group)}: stop its nodes, then `{of_group(command, group, *queries)}`")
+
+
+def called(kind: str) -> Callable[[str], str]:
+    """Return what takes an argument that is the name of a *kind*."""
+
+    def take(text: str) -> str:
+        try:
+            return check_name(kind, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return take
 
 
 def wish(text: str) -> tuple[str | None, Point]:
