@@ -21,13 +21,21 @@ from checkpoint.offsets.memory import MemoryOffsets
 from hosting import App, CallbackSink, ListSource, QueryEvaluator, SharedSource
 from hosting.engine.engine import QueryEngine
 from hosting.engine.turns import Events
+from hosting.partitioned import MemberId, Partition
+from hosting.partitioned.beats import Profile
+from hosting.partitioned.group import Group, Seat, read_group
+from hosting.partitioned.node import Node
 from hosting.partitioned.opening import open_group
-from hosting.partitioned.sections import sections_of
+from hosting.partitioned.readers import FarReader
+from hosting.partitioned.registry import MemoryRegistry
+from hosting.partitioned.sections import listing_of, sections_of
+from hosting.partitioned.stream_source import GroupStreamSource
 from hosting.subscriptions.manager import Deliveries
 from reliable_rx import operators as ops
 from reliable_rx.errors import QueryRefused, SourceFailed
 from reliable_rx.event_time import event_time
 from reliable_rx.names import ENDINGS, NAME_BYTES_MAX, check_name
+from reliable_rx.reliable import Listing
 
 NASTY: list[Any] = [
     "",
@@ -97,6 +105,18 @@ def delivering(act: Callable[[Deliveries], Any]) -> None:
         act(deliveries)
 
 
+def is_text(name: Any) -> bool:
+    return isinstance(name, str)
+
+
+def node(*, group: str = "g", **profile: Any) -> Node:
+    """A node that shares nothing with others."""
+    app = App()
+    app.query("q", app.source("n", ListSource([1])))
+    shared: Any = MemoryRegistry(), MemoryOffsets(lambda *_: None), None
+    return Node(app, *shared, group=group, profile=Profile(**profile))
+
+
 NAMED: dict[str, Callable[[Any], Any]] = {
     "rx.source": rx.source,
     "sink": lambda name: QueryEvaluator(MemoryStore()).sink(name, CallbackSink(noop)),
@@ -111,9 +131,27 @@ NAMED: dict[str, Callable[[Any], Any]] = {
     "deliveries, rule": lambda name: delivering(lambda each: each.implicit(name, bool, TAKER)),
     "shared": lambda name: SharedSource(ListSource([1])).named(name),
     "group": lambda name: open_group("", name),
+    "node, group": lambda name: node(group=name),
+    "node, instance": lambda name: node(instance=name),
+    "node, tag": lambda name: node(tag=name),
+    "node, room": lambda name: node(room=name),
+    "node, partition": lambda name: node(partitions=frozenset({Partition("n", name if is_text(name) else "")})),
+    "far reader, group": lambda name: FarReader(name, "n", "q"),
+    "far reader, source": lambda name: FarReader("g", name if is_text(name) and name else "\n", "q"),
+    "far reader, stream": lambda name: FarReader("g", "n", name),
+    "group's stream": lambda name: GroupStreamSource(TAKER, list, name),
     "offsets": lambda name: MemoryOffsets(lambda *_: None).reset(name, {}),
 }  # fmt: skip
 """What calls something by its name."""
+
+
+UNNAMED: dict[str, list[Any]] = {
+    "subscriber": [None],
+    "node, instance": [None],
+    "node, room": [None],
+    "node, tag": [""],
+}
+"""By what takes a name: what says that there is none."""
 
 
 @pytest.mark.parametrize("where", every(3, [*GIVEN, *NAMED]))
@@ -121,8 +159,10 @@ def test_what_cannot_be_stored_is_no_name(where: str) -> None:
     """Wherever a name is given, one that a store could not hold is refused at once, in a short sentence."""
     give = {**GIVEN, **NAMED}[where]
     for name in NASTY:
-        if where == "subscriber" and name is None:
+        if name in UNNAMED.get(where, ()):
             continue  # which means that it has none
+        if where == "node, partition" and name == "é" * 128:
+            continue  # which may be longer
         with pytest.raises((TypeError, ValueError)) as refused:
             give(name)
         assert type(refused.value) in (TypeError, ValueError), refused.value
@@ -174,6 +214,28 @@ def test_partitions_have_names_that_can_be_stored(name: Any) -> None:
     """A source that lists what cannot be stored, as a folder may, is refused with its name before anything is read."""
     with pytest.raises(SourceFailed, match="'n' lists a partition that has no usable name"):
         QueryEvaluator(MemoryStore()).source("n", Odd(name))
+
+
+class Roomy(ListSource):
+    """A source that says in which room its partitions are."""
+
+    room: Any = "\ud800"
+
+    def listing(self) -> list[Listing]:
+        return [Listing("0", room=self.room)]
+
+
+def test_rooms_have_names_that_can_be_stored() -> None:
+    """What the group keeps of a partition is refused where it is listed."""
+    with pytest.raises(SourceFailed, match="a partition that is in a room without a usable name: a room cannot be"):
+        listing_of(Roomy([1]))
+
+
+def test_a_group_opens_whatever_its_members_were_called() -> None:
+    """What has been taken before names were checked is read, and shown until its member has gone."""
+    profile = Profile(instance="a\nb", tag="x" * 70_000, room="\ud800")
+    group = Group("g", members={MemberId("m"): Seat("t", profile)})
+    assert read_group(group.to_bytes(), name="g").members[MemberId("m")].profile == profile
 
 
 def named(value: Any, stream: str) -> Callable[[Any], Any]:

@@ -115,12 +115,21 @@ def add_node(each: argparse.ArgumentParser) -> None:
     each.add_argument("--store", required=True, metavar="WHERE", help=STORE_HELP)
     add_group_name(each, "that of the app's module")
     who = each.add_argument_group("who it is")
-    who.add_argument("--instance", metavar="NAME", help="its name over restarts: it gets back what it had")
-    who.add_argument("--tag", metavar="TEXT", help="what people know it by (default: the name of this machine)")
-    who.add_argument("--room", metavar="R", help="the machine room it stands in")
+    who.add_argument(
+        "--instance", type=called("instance"), metavar="NAME", help="its name over restarts: it gets back what it had"
+    )
+    who.add_argument(
+        "--tag", type=called("tag"), metavar="TEXT", help="what people know it by (default: the name of this machine)"
+    )
+    who.add_argument("--room", type=called("room"), metavar="R", help="the machine room it stands in")
     who.add_argument("--capacity", type=count, default=1, metavar="N", help="how much it takes beside the others")
     who.add_argument(
-        "--only", action="append", default=[], metavar="SOURCE[/PARTITION]", help="what it may own (default: all)"
+        "--only",
+        type=owned,
+        action="append",
+        default=[],
+        metavar="SOURCE[/PARTITION]",
+        help="what it may own (default: all)",
     )
     how = each.add_argument_group("how it works")
     how.add_argument("--from", dest="first", type=point, default="earliest", metavar="WHERE", help=POINT_HELP)
@@ -243,6 +252,14 @@ def called(kind: str) -> Callable[[str], str]:
             raise argparse.ArgumentTypeError(str(error)) from error
 
     return take
+
+
+def owned(text: str) -> str:
+    """Return *text*, in which the name of a partition may follow that of what the app shares out."""
+    _, has_partition, name = text.partition("/")
+    if has_partition:
+        called("partition")(name)
+    return text
 
 
 def wish(text: str) -> tuple[str | None, Point]:

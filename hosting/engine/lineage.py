@@ -110,13 +110,18 @@ def in_order(partitions: Iterable[P], sources: Iterable[str], lineages: Mapping[
     )
 
 
-def check_partitions(source: str, names: Iterable[str]) -> None:
-    """*Raises* `SourceFailed` for a partition whose name no store can hold, as that of a file may be."""
+def check_partitions(source: str, names: Iterable[str], rooms: Iterable[str | None] = ()) -> None:
+    """*Raises* `SourceFailed` for a partition whose name no store can hold, as that of a file may be; or a room's."""
+    _check_named(source, "partition", names, "has no usable name")
+    _check_named(source, "room", filter(None, rooms), "is in a room without a usable name")
+
+
+def _check_named(source: str, kind: str, names: Iterable[str], lacks: str) -> None:
     for name in names:
         try:
-            check_name("partition", name)
+            check_name(kind, name)
         except (TypeError, ValueError) as error:
-            message = f"source {source!r} lists a partition that has no usable name: {error}"
+            message = f"source {source!r} lists a partition that {lacks}: {error}"
             raise SourceFailed(message, source=source) from None
 
 

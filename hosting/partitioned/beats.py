@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hosting.partitioned.words import Epoch, Failure, MemberId, Partition, Shard, Status
+from reliable_rx.names import check_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,21 @@ class Profile:
     def __post_init__(self) -> None:
         if self.offsets not in (None, "old", "dual", "new"):
             raise ValueError(f"offsets is {self.offsets!r}; the settings of a migration are old, dual and new")
+
+
+def checked(profile: Profile) -> Profile:
+    """Return *profile* with plain names, as the group keeps and shows them. *Raises* as `check_name`.
+
+    Rejected: to check whenever one is made, also of what is stored: a group would not open for a name that it has had.
+    """
+    for each in profile.partitions or ():
+        check_name("partition", each.name)
+    return replace(
+        profile,
+        instance=None if profile.instance is None else check_name("instance", profile.instance),
+        tag=check_name("tag", profile.tag) if profile.tag != "" else "",
+        room=None if profile.room is None else check_name("room", profile.room),
+    )
 
 
 @dataclass(frozen=True, slots=True)

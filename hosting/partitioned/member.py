@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from hosting.partitioned.beats import Answer, Beat, Profile
+from hosting.partitioned.beats import Answer, Beat, Profile, checked
 from hosting.partitioned.channel import Channel, Do
 from hosting.partitioned.failures import Failures
 from hosting.partitioned.words import Failure, Lease, MemberId, Partition, Status
@@ -59,7 +59,7 @@ class Membership:
     """A node's place in one group. *random* spreads the nodes' attempts in time, and names this one's connections."""
 
     def __init__(self, profile: Profile | None = None, *, random: Random, pauses: Pauses | None = None) -> None:
-        self.profile = profile or Profile()
+        self.profile = checked(profile or Profile())
         self.id: MemberId | None = None
         self.identity = ""
         """What tells the group from others of its name."""

@@ -49,6 +49,7 @@ from hosting.partitioned.words import Assignor, Failure, Lease, Partition, Statu
 from hosting.reports.incidents import Incidents
 from hosting.reports.loop_reports import LASTING_S
 from reliable_rx.errors import StoreUnavailable, cut_middle, described
+from reliable_rx.names import check_name
 
 GAP_S = 0.05
 LEAVE_S = 60.0
@@ -83,7 +84,7 @@ class Node:
     numbers/a 0 2
     numbers/a 1 4
 
-    *Raises* `QueryRefused` for an app that cannot be spread.
+    *Raises* `QueryRefused` for an app that cannot be spread; `ValueError` for what is no name in *group* or *profile*.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Node:
         pauses: Pauses | None = None,
         seed: int | None = None,
     ) -> None:
-        self.group = group
+        self.group = check_name("group", group)
         self.sections = {section.name: section for section in sections_of(app)}
         self.trouble: StoreUnavailable | None = None
         self._registry = registry

@@ -16,7 +16,7 @@ from checkpoint.offsets.store import OffsetStore
 from hosting.evaluator.evaluator import QueryEvaluator
 from hosting.reports.log import LOG
 from reliable_rx.errors import OffsetsLoading, OffsetsMoved, StoreUnavailable
-from reliable_rx.names import query_of
+from reliable_rx.names import check_name, query_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,17 @@ class FarReader:
     """The group *group* reads the stream *stream* as *source*, which is how its offsets name it.
 
     That is the source's name in its app, with the section before it if the section has several sources
-    (`hosting.partitioned.keys.key_of`).
+    (`hosting.partitioned.keys.key_of`). *Raises* `ValueError` for what is no name.
     """
 
     group: str
     source: str
     stream: str
+
+    def __post_init__(self) -> None:
+        check_name("group", self.group)
+        check_name("stream", self.stream)
+        check_name("holder", self.holder)
 
     @property
     def holder(self) -> str:

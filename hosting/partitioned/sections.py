@@ -218,7 +218,7 @@ class OnePartition:
 def listing_of(source: Source) -> Sequence[Listing]:
     """Return the partitions of any source as they are listed now."""
     found = source.listing() if isinstance(source, Listed) else [Listing(name) for name in source.partitions()]
-    check_partitions(type(source).__name__, [each.name for each in found])
+    check_partitions(type(source).__name__, [each.name for each in found], [each.room for each in found])
     return found
 
 

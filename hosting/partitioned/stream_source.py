@@ -28,6 +28,7 @@ from hosting.partitioned.words import Epoch, Partition, Shard
 from hosting.sources.polling import PATIENCE_S, Patience
 from hosting.sources.stored import is_ended, read_stored
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable, SourceFailed, StoreUnavailable
+from reliable_rx.names import check_name
 from reliable_rx.reliable import Batch, Listing
 
 T = TypeVar("T")
@@ -42,7 +43,8 @@ class GroupStreamSource:
     until then it is being taken over. The nodes of the group that writes are told of the one that reads with a
     `hosting.partitioned.readers.FarReader`, or nothing is kept for it. Methods may be called from any thread.
 
-    *Raises* `PositionUnavailable` where events were forgotten that had not been read, `StoreUnavailable`.
+    *Raises* `PositionUnavailable` where events were forgotten that had not been read, `StoreUnavailable`; `ValueError`
+    for a *name* that is none.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class GroupStreamSource:
         patience_s: float = PATIENCE_S,
     ) -> None:
         self.stores = stores
-        self.name = name
+        self.name = check_name("stream", name)
         self.patience_s = patience_s
         self._shards = shards
 
