@@ -23,6 +23,8 @@ DECLARED = frozenset(("source", "query", "pushed input", "app"))
 """What gives a stream its name, which must not be that of a stream beside another query's."""
 HOLDERS = SINK, STORED = ("sink ", "store ")
 """How the names begin under which sinks, and subscribers with a store, hold a stream."""
+SUBSCRIBING = frozenset(("subscriber", "rule"))
+"""Who holds streams under names of their own."""
 FIRST = DECLARED | {"stream"}
 """What is declared as name and thing."""
 BREAKS = frozenset("\u2028\u2029")
@@ -49,7 +51,7 @@ def check_name(kind: str, name: Any) -> str:
         and name.isprintable()
         and 0 < len(name) <= NAME_BYTES_MAX
         and not (kind in DECLARED and (name.endswith(ENDINGS) or name == EVERYTHING))
-        and not (kind == "subscriber" and name.startswith(HOLDERS))
+        and not (kind in SUBSCRIBING and name.startswith(HOLDERS))
     ):
         return name
     if not isinstance(name, str):
@@ -77,7 +79,7 @@ def _faults(kind: str, name: str) -> Iterator[tuple[str, str]]:
             yield f"it has {size:,} bytes of UTF-8", f"{most} are the most"
     if kind in DECLARED and is_reserved(name):
         yield _reserved(name)
-    if kind == "subscriber" and name.startswith(HOLDERS):
+    if kind in SUBSCRIBING and name.startswith(HOLDERS):
         yield "a sink or a store holds a stream under a name that begins so", "choose another beginning"
 
 

@@ -18,7 +18,7 @@ from lanes import every
 import reliable_rx as rx
 from checkpoint import MemoryStore, PostgresStore, SqliteStore
 from checkpoint.offsets.memory import MemoryOffsets
-from hosting import App, CallbackSink, ListSource, QueryEvaluator, SharedSource
+from hosting import App, CallbackSink, ListSource, QueryEvaluator, SharedSource, StoredStreamSource, StreamSource
 from hosting.engine.engine import QueryEngine
 from hosting.engine.turns import Events
 from hosting.partitioned import MemberId, Partition
@@ -100,6 +100,12 @@ GIVEN: dict[str, Callable[[Any], Any]] = {
 TAKER: Any = None
 
 
+class Deaf:
+    """An observer of a stream."""
+
+    on_next = on_error = on_completed = noop
+
+
 def delivering(act: Callable[[Deliveries], Any]) -> None:
     with closing(Deliveries()) as deliveries:
         act(deliveries)
@@ -121,7 +127,10 @@ NAMED: dict[str, Callable[[Any], Any]] = {
     "rx.source": rx.source,
     "sink": lambda name: QueryEvaluator(MemoryStore()).sink(name, CallbackSink(noop)),
     "stream": lambda name: started().stream(name),
-    "subscriber": lambda name: started().stream("q").subscribe(Any, name=name),  # type: ignore[arg-type]
+    "subscriber": lambda name: started().stream("q").subscribe(Deaf(), name=name),
+    "stream source": lambda name: StreamSource(started().stream("q"), subscriber=name),
+    "stored, stream": lambda name: StoredStreamSource(MemoryStore(), name, subscriber="me"),
+    "stored, subscriber": lambda name: StoredStreamSource(MemoryStore(), "q", subscriber=name),
     "holder": lambda name: started().stream("q").hold(name, 0),
     "log": lambda name: MemoryStore().log(name),
     "acknowledged stream": lambda name: MemoryStore().acknowledge(name, "me", 1),
@@ -147,6 +156,7 @@ NAMED: dict[str, Callable[[Any], Any]] = {
 
 UNNAMED: dict[str, list[Any]] = {
     "subscriber": [None],
+    "stream source": [None],
     "node, instance": [None],
     "node, room": [None],
     "node, tag": [""],
@@ -166,6 +176,7 @@ def test_what_cannot_be_stored_is_no_name(where: str) -> None:
         with pytest.raises((TypeError, ValueError)) as refused:
             give(name)
         assert type(refused.value) in (TypeError, ValueError), refused.value
+        assert re.search("cannot be called|is named by a string|must be a str", str(refused.value)), refused.value
         assert len(str(refused.value).encode()) < 300
 
 
@@ -207,6 +218,17 @@ def test_a_string_of_another_class_is_a_name_like_its_value() -> None:
         evaluator.create("q", rx.source("orders"))
         evaluator.run()
         assert [type(each) for each in evaluator.intake.sources] == [str]
+
+
+SUBSCRIBING = ["subscriber", "stream source", "stored, subscriber", "deliveries, subscriber", "deliveries, rule"]
+
+
+@pytest.mark.parametrize("where", SUBSCRIBING)
+@pytest.mark.parametrize("name", ["sink 0", "store me"])
+def test_nobody_subscribes_under_the_name_of_a_sink(where: str, name: str) -> None:
+    """What one acknowledges would be forgotten for the other."""
+    with pytest.raises(ValueError, match="choose another beginning"):
+        NAMED[where](name)
 
 
 @pytest.mark.parametrize("name", ["\ud800", "", "a\n", 3])

@@ -316,7 +316,8 @@ class StreamSource:
     patience = Patience.SOME
 
     def __init__(self, stream: Stream, *, subscriber: str | None, patience: Patience = Patience.SOME) -> None:
-        self.stream, self.subscriber, self.patience = stream, subscriber, patience
+        self.stream, self.patience = stream, patience
+        self.subscriber = None if subscriber is None else check_name("subscriber", subscriber)
 
     def numbering(self) -> Mapping[str, Any]:
         """Return whose ids it counts by."""
@@ -347,8 +348,7 @@ class StreamReader:
     sequenced_end = True
 
     def __init__(self, source: StreamSource, at: int) -> None:
-        self.source = source
-        self.position = at
+        self.source, self.position = source, at
         self.end: int | None = None
         self.wakers: tuple[Callable[[], None], ...] = ()
 

@@ -261,7 +261,7 @@ class QueryEvaluator(Looking):
         *Raises* `QueryRefused`, `ValueError` for the name of a source.
         """
         self.inside.check("create")
-        self.create_many({name: query}, policy=policy, limits=limits, clock=clock)
+        self.create_many({check_name("query", name): query}, policy=policy, limits=limits, clock=clock)
 
     @names_keywords
     def create_many(

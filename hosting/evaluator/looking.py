@@ -142,7 +142,7 @@ class Looking:
 
     def stream(self, name: str) -> Stream:
         """Return the stream of the query *name* (or of its dead letters)."""
-        if (found := self.streams.get(name)) is not None:
+        if isinstance(name, str) and (found := self.streams.get(name)) is not None:
             return found
         with self.lock:
             query = query_of(check_name("stream", name))

@@ -19,6 +19,7 @@ from hosting.edges.stored_outputs import stored_segments
 from hosting.engine.turns import Output
 from hosting.sources.pushed import LogUnavailable
 from reliable_rx.errors import PositionUnavailable, StoreUnavailable
+from reliable_rx.names import check_name
 from reliable_rx.reliable import Batch
 
 
@@ -32,8 +33,8 @@ class StoredStreamSource:
     @checks_kinds()
     def __init__(self, store: Store, name: str, *, subscriber: str) -> None:
         self.store = store
-        self.name = name
-        self.subscriber = subscriber
+        self.name = check_name("stream", name)
+        self.subscriber = check_name("subscriber", subscriber)
         self.readers: list[StoredStreamReader] = []
 
     def numbering(self) -> Mapping[str, Any]:

@@ -24,12 +24,11 @@ from typing import Any
 
 from checkpoint.store import Store
 from hosting.edges.egress import Stream, StreamSource
-from hosting.edges.holders import Patience
 from hosting.partitioned.crew import DONE, Crew
 from hosting.reports.subscription_reports import SubscriptionReports
 from hosting.sources.shared import NewStream, SharedSource
 from hosting.subscriptions.consumers import Consumer, Delivering, Verdict, check_consumer
-from hosting.subscriptions.registry import Entry, Offer, Rule
+from hosting.subscriptions.registry import Entry, Offer, Rule, held_by
 from hosting.subscriptions.subscription import POLL_S, Subscription
 from reliable_rx.errors import SourceFailed
 from reliable_rx.names import check_name
@@ -185,7 +184,7 @@ class Deliveries:
         bounds = source.bounds if isinstance(source, Bounded) else None
         if isinstance(stream, Stream):
             offer = Offer(
-                lambda holder: StreamSource(stream, subscriber=holder, patience=Patience.ENDLESS),
+                partial(held_by, stream),
                 stream.release,
                 bounds,
                 "0",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from hosting.edges.egress import Stream, StreamSource
+from hosting.edges.holders import Patience
 from hosting.partitioned.crew import Task
 from hosting.reports.incidents import Incidents
 from hosting.subscriptions.consumers import Consumer, Delivering
@@ -41,6 +43,13 @@ class Offer:
         if self.bounds is None:
             raise ValueError("this source does not know where it ends (`bounds`): say from which id on with `at`")
         return self.bounds(self.partition)[1]
+
+
+def held_by(stream: Stream, holder: str) -> StreamSource:
+    """Return *stream* as the source of a subscriber, under the name by which it is held for him."""
+    source = StreamSource(stream, subscriber=None, patience=Patience.ENDLESS)
+    source.subscriber = holder
+    return source
 
 
 @dataclass(slots=True, eq=False)
