@@ -343,3 +343,48 @@ def test_a_stop_that_is_interrupted_is_none(tmp_path: Path) -> None:
     assert complaint.count("no last checkpoint") == 1
     said = cli("status", "--store", "s", cwd=tmp_path, code=FAILED).stdout
     assert "no last checkpoint" in said and "in order" not in said
+
+
+AWAY = """
+import time
+from pathlib import Path
+from hosting import App, CallbackSink
+import reliable_rx as rx
+
+app = App()
+numbers = app.push("numbers")
+
+
+def write(n, value):
+    print("asked", flush=True)
+    if not Path("here").exists():
+        raise ConnectionError("away")
+    print(f"got {n}", flush=True)
+
+
+app.query("q", rx.source("numbers"))
+app.sink("q", CallbackSink(write))
+
+
+@app.feed
+def push_some(evaluator):
+    numbers.push([1])
+    while not Path("here").exists():
+        time.sleep(0.01)
+"""
+
+
+def test_a_stop_asks_a_sink_that_is_away_once_more(tmp_path: Path) -> None:
+    """It waits no longer than the sink does itself, and says why it fails; the next start goes on from there."""
+    write(tmp_path, "app.py", AWAY)
+    with running("run", "app.py:app", "--store", "s", "--plain", cwd=tmp_path) as process:
+        wait_for(process, "asked")
+        process.send_signal(signal.SIGTERM)
+        said, complaint = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert complaint.splitlines()[-1].startswith(
+        "reliable-rx: the sink of stream 'q' is not available: ConnectionError"
+    )
+    assert 1 <= said.count("asked") <= 4  # some of its own may come between the first and the stop
+    write(tmp_path, "here", "")
+    assert "got 0" in cli("run", "app.py:app", "--store", "s", "--plain", cwd=tmp_path).stdout
