@@ -20,6 +20,8 @@ from reliable_rx.operators.contract.arguments import check_function, cut
 from reliable_rx.operators.contract.choices import Late, check_choice, names_keywords
 
 Timestamp = Callable[[Any], Any]
+ZONELESS = "says no time zone: give one, such as time.replace(tzinfo=timezone.utc)"
+"""What is said of a time that would be another one on another computer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +118,7 @@ def seconds(time: Any) -> float:
             return float(time)
         raise TypeError(f"the time of an event is a number of seconds or a datetime, got {cut(time)}: {remedy(time)}")
     if time.tzinfo is None:
-        raise ValueError(f"{time} says no time zone: give one, such as time.replace(tzinfo=timezone.utc)")
+        raise ValueError(f"{time} {ZONELESS}")
     return time.timestamp()
 
 

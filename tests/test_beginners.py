@@ -15,7 +15,7 @@ from hosting.cli.command import main
 from hosting.partitioned.opening import open_group
 
 PROLOGUE = """
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 import reactivex
 from reactivex import operators as rxops
 import reliable_rx as rx
@@ -222,7 +222,11 @@ MISTAKES: list[tuple[str, str, str]] = [
     ('evaluator.source("n", ListSource([1], timestamp=str))\nevaluator.create("q", n)\nevaluator.run()',
      "SourceFailed", "time of id 0 number of seconds '1' float"),
     ('evaluator.source("n", ListSource([1], timestamp=lambda x: datetime(2020, 1, 1)))\nevaluator.create("q", n)\n'
-     "evaluator.run()", "SourceFailed", "number of seconds datetime return time.timestamp()"),
+     "evaluator.run()", "SourceFailed", "number of seconds datetime zone replace(tzinfo=timezone.utc) timestamp()"),
+    ('evaluator.source("n", ListSource([1], timestamp=lambda x: datetime(2020, 1, 1, tzinfo=UTC)))\n'
+     'evaluator.create("q", n)\nevaluator.run()', "SourceFailed", "number of seconds datetime return time.timestamp()"),
+    ('run(n.map(float), clock=event_time(lambda x: datetime(2020, 1, 1)))',
+     "RuntimeError", "no time zone replace(tzinfo=timezone.utc)"),
     ('evaluator.sink("q", CallbackSink)', "TypeError", "'q' CallbackSink(...), an instance"),
     ('evaluator.sink("q", "out.jsonl")', "TypeError", "'q' JsonLinesSink('out.jsonl')"),
     ('evaluator.sink("q", Half())', "TypeError", "sink of 'q' no method end(id, error) give it one"),

@@ -19,6 +19,7 @@ from typing import Any
 from hosting.sources.bad_records import reason_of
 from hosting.sources.decoding import shown
 from reliable_rx.errors import SourceFailed
+from reliable_rx.event_time import ZONELESS
 
 
 def time_of(timestamp: Callable[[Any], float], value: Any) -> float:
@@ -39,12 +40,17 @@ def checked(found: Any) -> float:
     """
     if type(found) is not float:
         if not isinstance(found, (Real, Decimal)):
-            how = "return time.timestamp()" if isinstance(found, datetime) else "let it return a float"
-            raise TypeError(f"it is a number of seconds, got {shown(found)}: {how}")
+            raise TypeError(f"it is a number of seconds, got {shown(found)}{_remedy(found)}")
         found = plain_float(found)
     if not isfinite(found):
         raise ValueError(f"{shown(found)} is no time")
     return found  # type: ignore[no-any-return]
+
+
+def _remedy(found: Any) -> str:
+    if not isinstance(found, datetime):
+        return ": let it return a float"
+    return f", which {ZONELESS}, and return its timestamp()" if found.tzinfo is None else ": return time.timestamp()"
 
 
 def plain_float(number: Any) -> float:
