@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -282,6 +283,20 @@ def test_where_no_store_is_none_is_made(
     assert str(place) in told
     assert [each for each in tmp_path.rglob("*") if each != place] == []
     assert place.exists() == (kind not in ("missing", "link"))
+
+
+@pytest.mark.parametrize(
+    "line", ["run app.py --store s", "restart s q", "dispose s q", "release s q x", "store repair s"]
+)
+def test_a_store_in_use_is_1(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command that changes a store on which something runs is called as it should be, and does not work now."""
+    write(tmp_path, "app.py", "from hosting import App\napp = App()\n")
+    with contextlib.chdir(tmp_path), SqliteStore("s") as store, closing(QueryEvaluator(store)) as evaluator:
+        evaluator.create("q", rx.of(1))
+        evaluator.run()
+        evaluator.checkpoint()
+        assert main(line.split()) == 1
+        assert "is open already" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("below", [".", "a", "a/b"])

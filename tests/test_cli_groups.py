@@ -245,6 +245,15 @@ def test_offsets_reset_while_somebody_lives(terminal: Terminal, opened: Opened) 
     assert {each.position for each in opened.offsets.fetch("g").values()} == {70, 40}
 
 
+@pytest.mark.parametrize(
+    "command", ["restart here late --app app.py", "dispose here late --app app.py", "release here late x"]
+)
+def test_what_changes_a_group_is_refused_while_somebody_lives(command: str, terminal: Terminal, opened: Opened) -> None:
+    """With the exit code of a store that is in use: it is called as it should be, and can be called again."""
+    complaint = terminal(*command.split(), code=1, member=joined(opened)).stderr
+    assert "the group 'g' runs: n-1; stop its nodes first" in complaint
+
+
 def test_offsets_reset_in_order(terminal: Terminal, opened: Opened) -> None:
     """The group has been stopped; what is to change is shown and asked about; no is no, and yes marks the positions."""
     joined(opened).leave()

@@ -46,7 +46,7 @@ from hosting.partitioned.tending import bury, find_dead, forget_holder, tell
 from hosting.partitioned.words import Lease, MemberId, Partition, Status
 from hosting.reports.causes import name_some, readers_of
 from hosting.reports.failure_summary import own
-from reliable_rx.errors import ReliableRxError, described
+from reliable_rx.errors import ReliableRxError, StoreOwned, described
 from reliable_rx.names import query_of
 
 WHO = MemberId("command")
@@ -268,15 +268,16 @@ def starts_at(found: Found, section: Section, place: Place) -> dict[str, Start]:
 
 
 def check_stopped(found: Found) -> None:
-    """*Raises* `BadUsage` if a member of the group is alive, or was a moment ago."""
+    """*Raises* `StoreOwned` if a member of the group is alive, or was a moment ago."""
     document = found.document()
     dead = find_dead(found.opened.registry, found.name, pause=time.sleep) if document.members else {}
     if dead:
         bury(found.opened.registry, found.name, dead)
     elif document.members:
         names = ", ".join(sorted(document.members)[:5])
-        raise BadUsage(
-            f"the group {found.name!r} runs: {names}; stop its nodes first, or have them run an edited query"
+        raise StoreOwned(
+            f"the group {found.name!r} runs: {names}; stop its nodes first, or have them run an edited query",
+            owner=names,
         )
 
 

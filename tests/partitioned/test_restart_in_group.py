@@ -27,7 +27,7 @@ def test_a_query_of_a_group_is_run_again_where_it_has_failed(follow: bool, tmp_p
     if follow:
         with running(*command, cwd=tmp_path) as process:
             wait_for(process, "orders/a fails")
-            refused = cli("restart", "g", "prices", "--app", "app.py", cwd=tmp_path, code=2).stderr
+            refused = cli("restart", "g", "prices", "--app", "app.py", cwd=tmp_path, code=1).stderr
             assert "stop its nodes first" in refused
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
