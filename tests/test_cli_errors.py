@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
+import shlex
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -339,6 +341,28 @@ def test_what_is_there_instead_of_a_store_is_said(
     more = {"tail": ["q"], "restart": ["q"], "dispose": ["q"]}.get(command, [])
     assert main(["status", "--store", where] if command == "status" else [command, where, *more]) == 2
     assert re.search(THERE[where], capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("line", ["inspect {}", "tail {} q", "store repair {}"])
+def test_where_a_group_lives_its_stores_are_named(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command for one store names those of the partitions, the newest of each, and takes what it has named."""
+    monkeypatch.chdir(tmp_path)
+    with SqliteStore("s") as store, closing(QueryEvaluator(store)) as evaluator:
+        evaluator.create("q", rx.of(1))
+        evaluator.run()
+        evaluator.checkpoint()
+    open_group("my nodes", "g").close()
+    for epoch in ("a/9", "a/10", "b/1"):
+        shutil.copytree("s", f"my nodes/partitions/g/n/{epoch}")
+    assert main([each.format("my nodes") for each in line.split()]) == 2
+    (named,) = re.findall("stores of its partitions: (.*); give the folder of one", capsys.readouterr().err)
+    a, b = (shlex.split(each)[0] for each in named.split(", "))
+    assert a.endswith("/n/a/10") and b.endswith("/n/b/1")
+    is_repair = line.startswith("store")
+    assert main([each.format(a) for each in line.split()]) == (2 if is_repair else 0)
+    assert not is_repair or "its files are whole" in capsys.readouterr().err
 
 
 def asked(line: str, dsn: str, capsys: pytest.CaptureFixture[str]) -> str:

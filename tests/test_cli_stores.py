@@ -263,7 +263,7 @@ def test_a_store_of_a_partition_is_looked_at_by_its_name(
         evaluator.step()
         evaluator.checkpoint()
     assert main(["tail", dsn, "sum"]) == 2
-    assert "GROUP/SOURCE/PARTITION" in capsys.readouterr().err
+    assert "GROUP/SOURCE/PARTITION, such as g/n/0\n" in capsys.readouterr().err
     assert main(["tail", dsn, "sum", "--name", "g/n/0"]) == 0
     assert capsys.readouterr().out == "0\t1\n1\t3\n"
 

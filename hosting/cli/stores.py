@@ -29,6 +29,7 @@ from hosting.reports.partition_store import Group, group_named_in, group_of
 from reliable_rx.errors import ReliableRxError, StoreUnavailable
 
 NAMED_MAX = 10
+OF_PARTITION = "SELECT name FROM stores WHERE kind = 'store' AND name ~ '^[^/]+/[^/]+/[^/]+$' ORDER BY name LIMIT 1"
 OLDER_BESIDE = "and older ones into seal.key.older beside it, in hexadecimal, a line each"
 TOLD = Callable[[str], str]
 """What says of a store what was said of its copy."""
@@ -155,9 +156,9 @@ def address_of(where: str, name: str | None = None, *, app: str | None = None) -
             complain(way_apart(where))
         return Folder(Path(where))
     if name is None:
-        return Database(where, chosen(stores_in(where), app))
+        return Database(where, chosen(where, stores_in(where), app))
     if not names_in(where, "SELECT name FROM stores WHERE kind = 'store' AND name = %s", name):
-        raise BadUsage(f"there is no store {name!r} in the database; {known(stores_in(where))}")
+        raise BadUsage(f"there is no store {name!r} in the database; {known(where, stores_in(where))}")
     return Database(where, name)
 
 
@@ -209,7 +210,7 @@ def store_or_group(where: str, name: str | None, group: str | None, *, app: str 
         raise BadUsage(f"say which with --group: {listed(groups)}, or with --name one of the stores {listed(stores)}")
     if groups and (not stores or own in groups):
         return None
-    return Database(where, chosen(stores, app))
+    return Database(where, chosen(where, stores, app))
 
 
 def given_keys(address: StoreAddress, file: Path | None) -> StoreAddress:
@@ -230,19 +231,20 @@ def check_unnamed(where: str, name: str | None) -> None:
         raise BadUsage(f"--name names a store in a database, and {where} is a folder: leave it out")
 
 
-def chosen(stores: Sequence[str], app: str | None) -> str:
+def chosen(dsn: str, stores: Sequence[str], app: str | None) -> str:
     """Return which of the *stores* of a database is meant where none is named. *Raises* `BadUsage`."""
     if app is not None and name_of(app) in stores:
         return name_of(app)
     if len(stores) != 1:
-        raise BadUsage(f"say which store with --name; {known(stores)}")
+        raise BadUsage(f"say which store with --name; {known(dsn, stores)}")
     return stores[0]
 
 
-def known(stores: Sequence[str]) -> str:
+def known(dsn: str, stores: Sequence[str]) -> str:
     if stores:
         return f"there are: {listed(stores)}"
-    return "there is none of a program, and that of a partition is called GROUP/SOURCE/PARTITION"
+    such = "".join(f", such as {each}" for each in names_in(dsn, OF_PARTITION))
+    return f"there is none of a program, and that of a partition is called GROUP/SOURCE/PARTITION{such}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -31,13 +31,28 @@ def what_is_there(directory: Path) -> str:
             return f"there is no folder {parent} either (looked from {os.getcwd()})"
         return f"there is no such folder (looked from {os.getcwd()})" + near(directory.name, parent)
     if (directory / GROUP_FILE).is_file():
-        return f"a group of nodes shares it (reliable-rx status --store {quote(str(directory))})"
+        shown = f"a group of nodes shares it (reliable-rx status --store {quote(str(directory))})"
+        stores = [quote(str(each)) for each in stores_of_group(directory)]
+        if not stores:
+            return f"{shown}, and no partition of it has a store yet"
+        return f"{shown}; stores of its partitions: {some(stores)}"
     names = sorted(each.name for each in entries(directory))
     if not names:
         return "it is an empty folder"
-    more = ", …" if len(names) > NAMED_MAX else ""
     lost = "; no database of a store is there: they are lost, or not made yet" if any(map(is_beside, names)) else ""
-    return f"that folder has {', '.join(names[:NAMED_MAX])}{more}{lost}" + near("", directory)
+    return f"that folder has {some(names)}{lost}" + near("", directory)
+
+
+def stores_of_group(directory: Path) -> list[Path]:
+    """Return the newest store of each partition of the groups that share *directory*, at most some of them."""
+    folders = sorted(islice((directory / "partitions").glob("*/*/*"), LOOKED_MAX))
+    found = ([each for each in entries(folder) if each.name.isdecimal() and is_store(each)] for folder in folders)
+    return [max(stores, key=lambda each: int(each.name)) for stores in found if stores]
+
+
+def some(names: Sequence[str]) -> str:
+    """Name the first few of *names*."""
+    return ", ".join(names[:NAMED_MAX]) + (", …" if len(names) > NAMED_MAX else "")
 
 
 def is_beside(name: str) -> bool:
