@@ -27,7 +27,7 @@ from hosting.engine.unloadable import first_lost, unloadable
 from reliable_rx.class_of import is_a
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.interrupts import let_through
-from reliable_rx.runtime.giving_up import give_up
+from reliable_rx.runtime.giving_up import give_up, is_let_go
 from reliable_rx.runtime.inner_sequences import Address, Subject
 from reliable_rx.runtime.instance import Instance
 from reliable_rx.runtime.merging import read_again, take_places, unheard_of
@@ -72,8 +72,12 @@ class Reopening(Loader):
         self.opened += opened
 
     def adopt(self) -> None:
-        """Let operators adopt in the order of the query, as they may emit, whichever row was stored first."""
-        self.refitting.adopted.sort(key=lambda each: lineage(each[0]))
+        """Let operators adopt in the order of the query, as they may emit, whichever row was stored first.
+
+        Not those in what was given up as it began: it stands in no query any more.
+        """
+        there = [each for each in self.refitting.adopted if not is_let_go(each[0])]
+        self.refitting.adopted = sorted(there, key=lambda each: lineage(each[0]))
         super().adopt()
 
     def begin_new(self, engine: QueryEngine) -> None:

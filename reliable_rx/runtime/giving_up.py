@@ -44,6 +44,11 @@ def give_up(child: Instance) -> None:
     node.inner_refused(parent, key)
 
 
+def is_let_go(instance: Instance) -> bool:
+    """Whether *instance*, an inner sequence, is silent for good: it was given up or closed, or what is around it."""
+    return instance.sink is None and instance.parent is not None
+
+
 def group_of(child: Instance) -> Subject | None:
     """Return the group that *child* was opened for, to begin again with the next event of its key, which would be lost.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from reliable_rx.query.query import HubLeaf, Inner
 from reliable_rx.runtime.branch_code import feeding
-from reliable_rx.runtime.giving_up import drop_group
+from reliable_rx.runtime.giving_up import drop_group, is_let_go
 from reliable_rx.runtime.hub import connect, subject_of_hub
 from reliable_rx.runtime.reading import inner_in, remember_order, subject_of
 from reliable_rx.runtime.stage_context import context
@@ -95,7 +95,8 @@ def start_afresh(
     ]
     for step in steps:
         with unheard_of(instance, [*ran, *first]):  # anew each time: what ends at once is begun again by a later one
-            step()
+            if not is_let_go(instance):
+                step()
 
 
 @contextmanager

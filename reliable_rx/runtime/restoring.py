@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reliable_rx.runtime.instance import Instance
+from reliable_rx.runtime.merging import kept_in
 from reliable_rx.runtime.plan import PlanNode
 from reliable_rx.runtime.reading import subject_of
+
+if TYPE_CHECKING:
+    from reliable_rx.runtime.refitting import Fitted
+    from reliable_rx.runtime.signatures import Signature
 
 Row = tuple[Any, ...]
 
@@ -80,3 +85,24 @@ def restore_timer(instance: Instance, node: PlanNode, tag: Hashable, due: float,
         instance.timers = {}
     timer = instance.world.resume_timer(instance, node, tag, due, order)
     instance.timers.setdefault(node.index, {})[tag] = timer
+
+
+def freed(instance: Instance, fitted: Fitted) -> Signature:
+    """Return what was saved; what had ended, and stands behind what holds elements now, is there as what is no more.
+
+    It stood before that, and has heard of an end that a `delay` which holds elements has yet to tell: what goes on as
+    the first of all, and is fed by nothing any more.
+    """
+    saved, active = fitted.saved, fitted.row[0]
+    first = (active & -active).bit_length() - 1  # what is read is saved before what reads
+    holder = instance.plan.by_path.get(saved[first][0]) if active else None
+    if holder is None or holder.leaf or holder.op.name != saved[first][1]:
+        return saved
+    places = {each[0]: place for place, each in enumerate(saved)}
+    found = list(saved)
+    for node in kept_in(instance, fitted):
+        place = places[node.path]
+        if place < first and node.mask & holder.bit:
+            path, name, version, fields = saved[place]
+            found[place] = (path, f"ended {name}", version, fields)
+    return tuple(found)

@@ -14,6 +14,7 @@ from typing import Any
 from reliable_rx.errors import CheckpointRefused
 from reliable_rx.operators.contract.parameters import state_fields
 from reliable_rx.query.query import Inner
+from reliable_rx.runtime.giving_up import is_let_go
 from reliable_rx.runtime.hub import HubSubject, tell_end_of
 from reliable_rx.runtime.inner_sequences import RESOLVE, Address, Subject
 from reliable_rx.runtime.instance import Instance
@@ -33,7 +34,7 @@ from reliable_rx.runtime.plan import Plan, PlanNode
 from reliable_rx.runtime.reading import cannot_read, inner_in, is_given_others, opens, stands_behind
 from reliable_rx.runtime.refitting import GONE, Fitted, Refitting
 from reliable_rx.runtime.report import Report as Report
-from reliable_rx.runtime.restoring import keeps_some, know_hubs, replace_timers, restore, resume_calls
+from reliable_rx.runtime.restoring import freed, keeps_some, know_hubs, replace_timers, restore, resume_calls
 from reliable_rx.runtime.settings import given_to
 from reliable_rx.runtime.signatures import Row, Signature, signature
 
@@ -161,6 +162,8 @@ class Loader:
         placed = refitting.placed(address)
         around, path = placed[:-3], placed[-2]
         owner = self.instances.get(around)
+        if owner is not None and is_let_go(owner):
+            return None, None
         is_gone = owner is None or (refitting.anew and (around, path) in refitting.anew)
         return owner, None if is_gone else owner.plan.by_path.get(path)  # type: ignore[union-attr]
 
@@ -265,14 +268,18 @@ class Loader:
             self.report.kept += {instance.plan.nodes[timer[0]].path for timer in row[3]}
 
     def _merge(self, instance: Instance, fitted: Fitted, kept: Sequence[PlanNode]) -> None:
-        """Start *instance* afresh, then put back what its paths still know."""
-        self.merged[instance] = fitted
+        """Start *instance* afresh, then put back what its paths still know, unless a policy has given it up at that."""
         saved, anew = fitted.saved, fitted.anew
         active, detached, states, timers, orders = fitted.row[:5]
         slots = [place for place in range(len(saved)) if saved[place][3]]
         known = {saved[place][0]: place for place in range(len(saved))}
         ran = {path: active >> place & 1 for path, place in known.items()}
         start_afresh(instance, ran, saved, kept, fitted.new_inputs())
+        if is_let_go(instance):
+            instance.dispose()  # of what it has begun since
+            self.report.dropped.append(instance.plan.prefix)
+            return
+        self.merged[instance] = fitted
         opened = empty(instance, kept)
         started = instance.active
         begun = align(instance, ran, saved)
@@ -377,24 +384,3 @@ class Loader:
         ended, self.ended = self.ended, []
         for subject in ended:
             tell_end_of(subject)
-
-
-def freed(instance: Instance, fitted: Fitted) -> Signature:
-    """Return what was saved; what had ended, and stands behind what holds elements now, is there as what is no more.
-
-    It stood before that, and has heard of an end that a `delay` which holds elements has yet to tell: what goes on as
-    the first of all, and is fed by nothing any more.
-    """
-    saved, active = fitted.saved, fitted.row[0]
-    first = (active & -active).bit_length() - 1  # what is read is saved before what reads
-    holder = instance.plan.by_path.get(saved[first][0]) if active else None
-    if holder is None or holder.leaf or holder.op.name != saved[first][1]:
-        return saved
-    places = {each[0]: place for place, each in enumerate(saved)}
-    found = list(saved)
-    for node in kept_in(instance, fitted):
-        place = places[node.path]
-        if place < first and node.mask & holder.bit:
-            path, name, version, fields = saved[place]
-            found[place] = (path, f"ended {name}", version, fields)
-    return tuple(found)
