@@ -80,7 +80,7 @@ def build(ops: Any, rx: Any, *pipes: Pipes) -> list[Any]:
     return [each for pipe in pipes for each in pipe(ops, rx)]
 
 
-@pytest.mark.parametrize("brings, begins", every_of(31, product(BRINGS, BEGINS)))
+@pytest.mark.parametrize("brings, begins", every_of(31, product(BRINGS, BEGINS), commits=39))
 def test_what_one_event_brings_is_one_moment(brings: str, begins: str) -> None:
     """Elements of one event begin what they begin in the order of RxPY under a virtual clock, on every runner."""
     pipes = BRINGS[brings], BEGINS[begins]

@@ -119,31 +119,38 @@ def settled(clock: MomentScheduler) -> Operator:
     return operator
 
 
-def settled_duration(clock: MomentScheduler, duration: Observable[Any], group: Observable[Any]) -> Observable[Any]:
-    """Let a duration begin in a moment of its own; one that is over in it ends the group behind its first element."""
+class Duration:
+    """The duration of a group, for RxPY to subscribe: it begins in a moment, which there is none of in a subscription.
 
-    def subscribe(observer: Any, scheduler: Any = None) -> abc.DisposableBase:
-        state = {"begins": False}
+    One that is over in that moment ends the group behind its first element.
+    """
 
-        def end(value: Any = None) -> None:
-            if state["begins"]:
-                group.subscribe(lambda _: observer.on_completed(), observer.on_error, observer.on_completed)
+    def __init__(self, clock: MomentScheduler, duration: Observable[Any], group: Observable[Any]) -> None:
+        self.clock, self.duration, self.group = clock, duration, group
+        self.begins = False
+
+    def pipe(self, *_: Any) -> Duration:
+        """Return itself, as it ends with its first element in any case: in a pipe it would be within a subscription."""
+        return self
+
+    def subscribe(
+        self, on_next: Any, on_error: Any, on_completed: Callable[[], None], *, scheduler: Any = None
+    ) -> abc.DisposableBase:
+        def end() -> None:
+            if self.begins:
+                self.group.pipe(operators.take(1)).subscribe(None, on_error, on_completed)
             else:
-                observer.on_completed()
+                on_completed()
 
-        disposables: list[abc.DisposableBase] = []
+        def begin() -> abc.DisposableBase:
+            first = self.duration.pipe(operators.take(1))
+            begun = first.subscribe(None, on_error, end, scheduler=scheduler)
+            self.begins = True
+            return begun
 
-        def begin() -> None:
-            disposables.append(
-                duration.pipe(operators.take(1)).subscribe(end, observer.on_error, end, scheduler=scheduler)
-            )
-            state["begins"] = True
-
-        clock.moment(begin, lambda: True)
-        state["begins"] = False
-        return disposables[0]
-
-    return Observable(subscribe)
+        begun = self.clock.moment(begin, lambda: True)
+        self.begins = False
+        return begun
 
 
 class Group(Subject[T]):
@@ -199,8 +206,8 @@ def opening_in_moments(clock: MomentScheduler) -> Iterator[None]:
     def until(
         key_mapper: Any, element_mapper: Any = None, duration_mapper: Any = None, subject_mapper: Any = None
     ) -> Operator:
-        def settling(group: Any) -> Observable[Any]:
-            return settled_duration(clock, duration_mapper(group), group)
+        def settling(group: Any) -> Any:
+            return Duration(clock, duration_mapper(group), group)
 
         return compose(_plain_until(key_mapper, element_mapper, settling, subject_mapper), settled(clock))
 
