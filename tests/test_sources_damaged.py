@@ -9,7 +9,7 @@ import random
 import zipfile
 import zlib
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -184,6 +184,38 @@ def test_a_zip_whose_list_is_damaged(tmp_path: Path, policy: Any, packing: int) 
         path.write_bytes(data[:place] + bytes([other]) + data[place + 1 :])
         with suppress(SourceFailed):
             events(FileSource(path, on_bad_record=policy))
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_byte_of_a_zip_is_missing(tmp_path: Path, packing: int) -> None:
+    """Wherever that is, the file ends in one bad record at most, and what comes before it is read."""
+    path, packed = tmp_path / "b.jsonl.zip", io.BytesIO()
+    with zipfile.ZipFile(packed, "w", packing) as archive:
+        archive.writestr("b", text_of("jsonl"))
+    data = packed.getvalue()
+    end = data.index(b"PK\x01\x02")
+    for place in [*range(31, end, 37), *range(end - 12, end)]:
+        path.write_bytes(data[:place] + data[place + 1 :])
+        found = events(FileSource(path, on_bad_record="skip"))
+        assert REASON in found[-1][1].error
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_mark_behind_all_that_a_zip_holds(tmp_path: Path, packing: int) -> None:
+    """Where that is damaged and all of the content is there, with its checksum, nothing is wrong with the records."""
+    path, packed = tmp_path / "b.jsonl.zip", io.BytesIO()
+    with zipfile.ZipFile(packed, "w", packing) as archive:
+        archive.writestr("b", text_of("jsonl"))
+    data = packed.getvalue()
+    whole = [*enumerate(map(row, range(ROWS)))]
+    for place in range((end := data.index(b"PK\x01\x02")) - 6, end):
+        path.write_bytes(flipped(data, place))
+        found, *others = [events(FileSource(path, on_bad_record="skip"), most=most) for most in (7, 1, 1000)]
+        assert others == [found, found]
+        *values, _, last = found  # the last value may be spoilt
+        assert found == whole or (values == whole[: len(values)] and REASON in last[1].error)
+        with nullcontext() if found == whole else pytest.raises(SourceFailed, match="cannot be read behind byte"):
+            assert events(FileSource(path)) == whole
 
 
 def run_in_steps(pattern: str, policy: Any, steps_max: int | None) -> tuple[list[str], list[Any]]:

@@ -30,7 +30,10 @@ PIECE_BYTES = 1 << 16
 
 
 class Damage(NamedTuple):
-    """Where the readable bytes of a file *end*, those of them that were asked for, and the *reason*."""
+    """Where the readable bytes of a file *end*, those of them that were asked for, and the *reason*.
+
+    There is none where all that the file holds can be read: what is damaged is a mark behind it.
+    """
 
     end: int
     rest: bytes
@@ -42,17 +45,15 @@ def is_damage(error: BaseException | None) -> bool:
     return isinstance(error, DAMAGE) or (isinstance(error, OSError) and error.errno is None)
 
 
-def find_damage(path: Path, offset: int) -> Damage | None:
-    """Read *path* up to its damage and return that with the bytes from *offset* on; None if all of it can be read."""
-    rough = _walk(path, offset, fine_at=None, fine_from=None)
-    if rough is None:
-        return None
-    damage, place = rough
-    fine = _walk(path, offset, fine_at=place - SIP_BYTES - HEAD_BYTES, fine_from=damage.end)
-    return None if fine is None else fine[0]
+def find_damage(path: Path, offset: int) -> Damage:
+    """Read *path* up to its damage and return that with the bytes from *offset* on."""
+    rough, place = _walk(path, offset, fine_at=None, fine_from=None)
+    if not rough.reason:
+        return rough
+    return _walk(path, offset, fine_at=place - SIP_BYTES - HEAD_BYTES, fine_from=rough.end)[0]
 
 
-def _walk(path: Path, offset: int, *, fine_at: int | None, fine_from: int | None) -> tuple[Damage, int] | None:
+def _walk(path: Path, offset: int, *, fine_at: int | None, fine_from: int | None) -> tuple[Damage, int]:
     """Unpack all, in single bytes behind the packed byte *fine_at* and the unpacked *fine_from*."""
     rest, end = bytearray(), 0
     with ExitStack() as opened:
@@ -64,13 +65,13 @@ def _walk(path: Path, offset: int, *, fine_at: int | None, fine_from: int | None
                 left = PIECE_BYTES if fine_from is None else fine_from - end
                 piece = file.read1(max(1, min(PIECE_BYTES, left)))
                 if not piece:
-                    return None
+                    return Damage(end, bytes(rest), ""), packed.tell()
                 rest += piece[max(0, offset - end) :]
                 end += len(piece)
         except Exception as error:
             if not is_damage(error):
                 raise
-            return Damage(end, bytes(rest), str(error)), packed.tell()
+            return Damage(end, bytes(rest), str(error) or type(error).__name__), packed.tell()
 
 
 class _Sips(io.FileIO):
@@ -90,7 +91,7 @@ def _unpacked(packed: _Sips, path: Path) -> Any:
     if path.suffix != ".zip":
         return gzip.GzipFile(fileobj=packed, mode="rb")
     with zipfile.ZipFile(packed) as archive:
-        file: Any = archive.open(next(each for each in archive.infolist() if is_content(each)))
+        file: Any = open_content(archive, next(each for each in archive.infolist() if is_content(each)))
     file.MIN_READ_SIZE, packed.whole_bytes = 1, 0
     return file
 
@@ -98,3 +99,10 @@ def _unpacked(packed: _Sips, path: Path) -> Any:
 def is_content(member: zipfile.ZipInfo) -> bool:
     """Whether *member* of a zip is a file, and none that macOS has added."""
     return not member.filename.endswith("/") and not member.filename.startswith("__MACOSX")  # it may be empty
+
+
+def open_content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
+    """Open *member* of a zip. *Raises* `BadZipFile` for one that begins before the file, of which bytes are missing."""
+    if member.header_offset < 0:
+        raise zipfile.BadZipFile(f"bytes are missing before its list, at least {-member.header_offset:,}")
+    return archive.open(member)

@@ -16,10 +16,10 @@ import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hosting.sources.bad_records import RAW_MAX
-from hosting.sources.damaged import DAMAGE, PIECE_BYTES, Damage, find_damage, is_content, is_damage
+from hosting.sources.damaged import DAMAGE, PIECE_BYTES, Damage, find_damage, is_content, is_damage, open_content
 from reliable_rx.errors import PositionUnavailable, SourceFailed
 
 BLOCK_BYTES = 1 << 16
@@ -75,7 +75,7 @@ def _open_zip(path: Path) -> Any:
     with zipfile.ZipFile(path) as archive:
         members = [member for member in archive.infolist() if is_content(member)]
         if len(members) == 1:
-            return archive.open(members[0])
+            return open_content(archive, members[0])
     found = f"{path} holds {len(members)} files; a zip must hold exactly one, unpack it and name the files"
     raise SourceFailed(found, source=str(path))
 
@@ -255,19 +255,21 @@ class Lines:
         """
         if not (self._found or is_damage(error.__cause__)):
             raise error
-        is_behind = self._found is not None and offset >= self._found.end
-        found = self._found if is_behind else self._read_safely(lambda: find_damage(self._path, offset))
-        if found is None or (self._fails and not found.end):
+        found = self._found
+        is_behind = found is not None and offset >= found.end
+        if found is None or not is_behind:
+            found = cast(Damage, self._read_safely(lambda: find_damage(self._path, offset)))
+        if self._fails and found.reason and not found.end:
             raise error
         self._found = found
-        if self._fails and offset >= found.end:
+        if self._fails and found.reason and offset >= found.end:
             raise self._unreadable(found.reason, found.end)
-        self.damage = f"the rest of the file cannot be read: {found.reason}"
-        return b"" if is_behind else bytes(found.rest)
+        self.damage = f"the rest of the file cannot be read: {found.reason}" if found.reason else ""
+        return b"" if is_behind else found.rest
 
     def _last(self, cut: int, longer_than: int) -> bytes:
         if self._found is not None:
-            if self._fails and cut <= longer_than:
+            if self._fails and self._found.reason and cut <= longer_than:
                 raise self._unreadable(self._found.reason, self._found.end)
             return self._held[:cut]
         if not self._follow:
