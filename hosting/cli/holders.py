@@ -15,8 +15,7 @@ from checkpoint.store import Checkpoint, Store, StoreReader
 from hosting.cli.stores import StoreAddress
 from hosting.cli.terminal import say
 from hosting.cli.wording import BadUsage, plural, table
-from hosting.edges.sink_positions import described, is_sink
-from hosting.edges.sink_writers import Labels
+from hosting.edges.sink_positions import Labels, described, is_sink
 from hosting.engine.cycles import there_are
 from reliable_rx.names import STORED
 

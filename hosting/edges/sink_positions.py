@@ -78,6 +78,8 @@ def kind_of(sink: Any) -> str:
 
 Label = tuple[str, bool, str, str]
 """What a checkpoint has of a sink besides its position: label, whether it is declared, class and fingerprint."""
+Labels = dict[str, Label]
+"""What tells the sinks of a stream from one another, by their holders."""
 
 
 class Known(NamedTuple):
@@ -94,6 +96,10 @@ class Known(NamedTuple):
     def name(self) -> tuple[str, str]:
         """What it is told by."""
         return self.label, self.fingerprint
+
+    def stored(self, *, is_gone: bool) -> Label:
+        """Return what a checkpoint has of it, which nobody declares now: it *is_gone* if that is certain."""
+        return self.label, self.was_declared and not is_gone, self.kind, self.fingerprint
 
     def __str__(self) -> str:
         return described(self.kind, self.label)
@@ -129,8 +135,8 @@ def matched(known: Sequence[Known], declared: Sequence[tuple[str, str]]) -> list
         for group in _alike(declared, found, is_exact=is_exact):
             name = declared[group[0]]
             some = [each for each in left if (each.name == name if is_exact else each.label == name[0])]
-            if is_exact and len(some) < len(group):
-                continue  # one of them is new, or is another one of this label that has been edited
+            if is_exact and len(some) != len(group):
+                continue  # which of them is which, is new, or has been edited cannot be told
             kept, gone = _shared_out(some, len(group))
             left = [each for each in left if each not in some] + gone
             found |= zip(group, kept, strict=False)
@@ -172,7 +178,7 @@ def _shared_out(some: Sequence[Known], count: int) -> tuple[list[Known], list[Kn
     )
 
 
-def read_known(holders: Mapping[str, int], labels: Mapping[str, Label]) -> list[Known]:
+def read_known(holders: Mapping[str, int], labels: Labels) -> list[Known]:
     """Return the sinks among those who held a stream, in the order of their numbers."""
     numbers = sorted(int(each.removeprefix(SINK)) for each in holders if is_sink(each))
     known = [(n, Known(holders[holder_of(n)], *labels.get(holder_of(n), ("", True)))) for n in numbers]

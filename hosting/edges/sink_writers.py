@@ -23,7 +23,7 @@ from hosting.edges.sink_positions import (
     UNMADE,
     UNOPENED,
     Known,
-    Label,
+    Labels,
     check_apart,
     holder_of,
     is_sink,
@@ -45,9 +45,6 @@ from reliable_rx.handled import forget, note, noted
 from reliable_rx.names import query_of
 from reliable_rx.operators.contract.choices import Delivery, OnError
 from reliable_rx.reliable import Sink, Source
-
-Labels = dict[str, Label]
-"""What tells the sinks of a stream from one another, by their holders."""
 
 
 class Outlets:
@@ -173,11 +170,7 @@ class Outlets:
         found: dict[str, Labels] = {}
         for stream in self.left:
             are_all_here = self.are_told and not self._lacks_one(stream)
-            is_declared = {holder: each.was_declared and not are_all_here for holder, each in self._away(stream)}
-            found[stream] = {
-                holder: (each.label, is_declared[holder], each.kind, each.fingerprint)
-                for holder, each in self._away(stream)
-            }
+            found[stream] = {holder: each.stored(is_gone=are_all_here) for holder, each in self._away(stream)}
         may_be_others = {stream for stream, each in found.items() if any(declared for _, declared, *_ in each.values())}
         for writer in self.all:
             is_its_own = writer.label == UNMADE and writer.stream not in may_be_others
@@ -204,11 +197,21 @@ class Outlets:
         left, used = self.left.get(stream, {}), {each.holder for each in self.all if each.stream == stream}
         alike = [holder for holder, each in left.items() if each.label == label and holder not in used]
         if alike:
-            return next((holder for holder in alike if left[holder].fingerprint == fingerprint), alike[0])
+            exact = [holder for holder in alike if left[holder].fingerprint == fingerprint]
+            return self._one_of(stream, exact if len(exact) == 1 else alike)
         new = next(holder for holder in map(holder_of, count()) if holder not in used | left.keys())
         if away := [each.position for holder, each in left.items() if holder not in used]:
             self.held[stream] = {**self.held.get(stream, {}), new: min(away)}
         return new
+
+    def _one_of(self, stream: str, alike: list[str]) -> str:
+        """Return the first of those that nothing tells apart; it, and who is declared later, go on at the lowest."""
+        left, lowest = self.left[stream], min(self.left[stream][holder].position for holder in alike)
+        for holder in alike:
+            left[holder] = left[holder]._replace(position=lowest)
+            self._stream(stream).hold(holder, lowest)
+        self.held[stream] = {**self.held.get(stream, {}), **dict.fromkeys(alike, lowest)}
+        return alike[0]
 
     def _known(self, writer: SinkWriter) -> int:
         """Return the position of a sink that does not know it."""

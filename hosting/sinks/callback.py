@@ -24,8 +24,9 @@ class CallbackSink:
     name of the function.
 
     It cannot be fenced either: only the function's own books can refuse a former owner of a partition that was stopped
-    before the call and goes on after it. Give the function the epoch of its `hosting.partitioned.places.Place`, keep
-    the highest one with the highest id, in the transaction of what it writes, and refuse lower ones with `LeaseLost`.
+    before the call and goes on after it. Give the function the epoch of its `hosting.partitioned.places.Place`, and the
+    sink a label; keep the highest epoch with the highest id, in the transaction of what the function writes, and refuse
+    lower ones with `LeaseLost`.
 
     >>> sink = CallbackSink(lambda n, value: print(n, value))
     >>> sink.write(7, ["a", "b"])
