@@ -286,14 +286,69 @@ def test_a_run_ends_behind_what_it_owes(asked: str, tmp_path: Path) -> None:
     assert (tmp_path / "written").read_text() == "-1\n-2\n-3\n"
 
 
+BEHIND = """
+import asyncio
+import threading
+from pathlib import Path
+
+import reliable_rx as rx
+from hosting import App
+
+app = App(checkpoint_interval_s=0.05)
+numbers = app.push("numbers")
+is_first = not Path("pushed").exists()
+
+
+async def ask(n):
+    while is_first:
+        print("asked", flush=True)
+        await asyncio.sleep(0.3)
+    return n
+
+
+async def ping(n):
+    await asyncio.sleep(0.05)
+    return n
+
+
+app.query("answers", rx.source("numbers").map_async(ask, concurrency=2).map_async(ping, concurrency=1))
+app.query("news", rx.just(0).map_async(ping).repeat(EDIT))
+
+
+@app.feed
+def push_some(evaluator):
+    if is_first:
+        numbers.push([1, 2, 3, 4, 5])
+        Path("pushed").touch()
+        threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("edit", ["", "1_000_000"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_start_ends_behind_the_calls_that_it_finds(how: signal.Signals, edit: str, tmp_path: Path) -> None:
+    """What was in flight as the run before ended, and what waited behind it, is answered; a poll keeps no run."""
+    write(tmp_path, "behind.py", BEHIND.replace("EDIT", ""))
+    with running("run", "behind.py:app", "--store", "s", cwd=tmp_path) as process:
+        for _ in range(4):
+            wait_for(process, "asked")
+        process.send_signal(how)
+        process.communicate(timeout=60)
+    write(tmp_path, "behind.py", BEHIND.replace("EDIT", edit))
+    done = cli("run", "behind.py:app", "--store", "s", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert cli("tail", "s", "answers", cwd=tmp_path).stdout.split()[1::2] == ["1", "2", "3", "4", "5"]
+
+
 def test_what_a_run_goes_on_for_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, where it takes long: calls that follow from events may lead to others for ever."""
     monkeypatch.setattr("hosting.cli.owed.WAITS_S", 0.0)
-    calls, said = SimpleNamespace(of_events={("q", 1, 1): True}), list[str]()
+    left, said = [("q", 1, 1)], list[str]()
+    calls = SimpleNamespace(of_events=lambda: iter(left))
     owed = Owed(calls, SimpleNamespace(lacking=list), said.append)
     assert not any(owed.is_paid() for _ in range(5))
     assert len(said) == 1 and "1 call of query 'q'" in said[0] and "Ctrl-C" in said[0]
-    calls.of_events.clear()
+    left.clear()
     assert owed.is_paid()
 
 

@@ -8,7 +8,7 @@ behind the calls is such a timer).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import monotonic
 from typing import Any, Protocol
 
@@ -22,8 +22,7 @@ SHOWN_MAX = 3
 class Calls(Protocol):
     """Which calls are waited for, of all queries."""
 
-    @property
-    def of_events(self) -> Collection[tuple[str, int, int]]: ...
+    def of_events(self) -> Iterator[tuple[str, int, int]]: ...
 
 
 class Written(Protocol):
@@ -47,7 +46,7 @@ class Owed:
     """Calls and outputs of one moment, which are waited for; *tell* says for what, where that takes long.
 
     >>> class Nothing:
-    ...     of_events = ()
+    ...     def of_events(self): return iter(())
     ...     def lacking(self): return []
     >>> Owed(Nothing(), Nothing(), print).is_paid()
     True
@@ -64,7 +63,7 @@ class Owed:
 
     def is_paid(self) -> bool:
         """Whether all calls are answered that follow from events, and what there was by then is written."""
-        if self._calls.of_events:
+        if next(self._calls.of_events(), None) is not None:
             self._tell_late()
             return False
         if self._lacking is None:
@@ -77,7 +76,7 @@ class Owed:
         elif monotonic() - self._since > WAITS_S:
             self._since = float("inf")
             self._tell(
-                f"all sources have ended; the run goes on for {left_of(self._calls.of_events)}, as these follow from "
+                f"all sources have ended; the run goes on for {left_of(self._calls.of_events())}, as these follow from "
                 f"events: Ctrl-C ends it, and the next start goes on with them"
             )
 

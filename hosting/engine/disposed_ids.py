@@ -94,6 +94,10 @@ class Retired:
         self.fresh: dict[str, None] = {}
         """Those that have ended since somebody took them from here."""
 
+    def rows(self) -> list[Ended | Bucket]:
+        """Return what is stored of them."""
+        return [*self.by_name.values(), *self.buckets.values()]
+
     def get(self, name: str) -> int:
         ended = self.by_name.get(name)
         if ended is not None:

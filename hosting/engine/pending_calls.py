@@ -9,13 +9,13 @@ run, all numbers behind it differ, and pure queries lose the answers that the jo
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from checkpoint.format.codec import decode
 from hosting.engine.hosted_query import RUNNING, Standing
 from hosting.engine.routes import top_of
-from hosting.engine.turns import Events, Rejects
+from hosting.engine.turns import Create, Events, Rejects
 from reliable_rx.errors import CheckpointRefused, described
 from reliable_rx.interrupts import let_through
 from reliable_rx.query.symbols import beside
@@ -43,13 +43,10 @@ class Asked:
         """The newest turn in which somebody has asked, and how often each query did in it."""
         self.unreadable: dict[str, CheckpointRefused] = {}
         """Queries whose answers in the journal cannot be read any more, until a replay has looked."""
-        self.of_events: dict[Call, bool] = {}
-        """Those that follow from events of sources, and whether the calls that follow from their answers do so, too.
-
-        Of calls that a start has found in flight that is not known: they count, and what follows from them does not.
-        """
+        self.others: set[Call] = set()
+        """Those that follow from no event of a source: a timer asks for them, or a query that begins by itself."""
         self._following = 0
-        """The turn in which an answer to one of these is taken."""
+        """The turn in which the answer to a call is taken that follows from an event."""
         self.full: dict[Asker, None] = {}
         """Who has so many elements waiting that no more events should be taken."""
 
@@ -59,8 +56,9 @@ class Asked:
         if asker is None:
             return
         instance, node = asker
-        if self.of_events.pop(call, False):
+        if call not in self.others:
             self._following = self.engine.number
+        self.others.discard(call)
         try:
             value, error = decode(payload)
         except BaseException as raised:  # what it is made of may be gone since it was recorded
@@ -83,6 +81,16 @@ class Asked:
         """Whether a query has calls in flight."""
         return any(top_of(instance) is standing for instance, _ in self.askers.values())
 
+    def of_events(self) -> Iterator[Call]:
+        """Give those that follow from an event: asked for as it is taken, or as the answer to such a call is."""
+        return (call for call in self.askers if call not in self.others)
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What of it is in no row."""
+        self.others &= self.askers.keys()
+        return {"other calls": sorted(self.others)} if self.others else {}
+
     def request(self, call: Call) -> tuple[Callable[[], Awaitable[Any]], float | None]:
         """Return the *call* to be made, and how long it may take."""
         instance, node = self.askers[call]
@@ -101,8 +109,8 @@ class Asked:
         call = (name, self.turn, count)
         self.askers[call] = (instance, node)
         self.fresh.append(call)
-        if type(self.engine.turn) in OF_EVENTS or self._following == self.engine.number:
-            self.of_events[call] = True
+        if type(self.engine.turn) not in OF_EVENTS and self._following != self.engine.number:
+            self.others.add(call)
         return call
 
     def resume(self, instance: Instance, node: PlanNode) -> None:
@@ -111,8 +119,6 @@ class Asked:
         for call in op.in_flight(state):
             self.askers[call] = (instance, node)
             self.fresh.append(call)
-            if standing_of(instance).plan.sources:
-                self.of_events.setdefault(call, False)
         self.hold(instance, node, full=op.is_full(state))
 
     def drop(self, instance: Instance, node: PlanNode) -> None:
@@ -120,7 +126,8 @@ class Asked:
         for call in op.in_flight(instance.states[node.slot]):
             if self.askers.pop(call, None) is not None:
                 self.dropped.append(call)
-                self.of_events.pop(call, None)
+                if type(self.engine.turn) is not Create:  # an edit, which takes them up again
+                    self.others.discard(call)
         self.full.pop((instance, node), None)
 
     def hold(self, instance: Instance, node: PlanNode, *, full: bool) -> None:

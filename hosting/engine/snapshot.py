@@ -237,9 +237,7 @@ def place_of(unit: Any) -> tuple[Any, Any]:
 
 def everything(engine: QueryEngine) -> Iterator[Any]:
     """Yield every row of *engine*, which may change meanwhile."""
-    retired = engine.retired
-    names = [*retired.by_name.values(), *retired.buckets.values(), *engine.suspended.values()]
-    return chain(names, each_row(list(engine.standing.values())))
+    return chain([*engine.retired.rows(), *engine.suspended.values()], each_row(list(engine.standing.values())))
 
 
 def each_row(standing: list[Standing]) -> Iterator[Any]:
@@ -263,6 +261,7 @@ def header(engine: QueryEngine) -> dict[str, Any]:
         "failures": dict(engine.failures),
         "drained": engine.drained,
         "watermarks": stored_clocks.save(engine.watermarks),
+        **engine.calls.header,
     }
 
 
@@ -298,6 +297,7 @@ def load(
     loader.spoilt.update(unreadable_rows(rows) if loader.lenient else {})
     engine.moving = True
     engine.clock, engine.number, engine.orders = head["clock"], head["number"], head["orders"]
+    engine.calls.others = set(map(tuple, head.get("other calls", ())))
     engine.reached, engine.stop = head.get("reached", engine.clock), Stop(*head["stop"]) if "stop" in head else None
     loader.edit_at(engine, ran_until, now)
     for source, partitions in head["live"].items():
