@@ -5,8 +5,8 @@ may have removed a sink, moved one, or put them in another order. So a declared 
 label, and that of one which is not declared stays until somebody lets it go, since it may come back, or until it is
 found to have moved (`hosting.edges.moved_sinks`). Nothing is guessed in favour of loss: a sink that nobody knows may be
 one that was moved, so it begins where the lowest of those that are not declared stays, and gets again what it may have
-had. So do sinks of one label, unless their fingerprints tell them apart (`hosting.edges.sink_fingerprint`); of more than
-there were any may be the new one. Rejected: the number alone (the next sink took over the position of one that was
+had. So do sinks of one label, unless their fingerprints tell them apart (`hosting.edges.sink_fingerprint`); of more
+than there were any may be the new one. Rejected: the number alone (the next sink took over the position of one that was
 removed), labels as the only names (a moved file would begin anew), handing the position of a sink that is not declared
 to any new one (it came back without it), and numbers in the order of the declarations (what the log named was another
 sink in the store until the next checkpoint).
