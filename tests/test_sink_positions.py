@@ -276,6 +276,64 @@ def test_no_sink_of_one_label_lacks_anything(draw: DataObject) -> None:
             assert sorted(set(got[name])) == list(range(total)), (name, got)
 
 
+@pytest.mark.parametrize("edited", [True, False])
+def test_one_of_two_that_is_declared_late_leaves_no_holder_that_stops_others(edited: bool) -> None:
+    """The other one, which nobody declares any more, is let go of when the buffer is full."""
+
+    def made(got: list[int], name: object) -> CallbackSink:
+        return CallbackSink(lambda n, value: got.append(n) if name else None)
+
+    store, got = MemoryStore(), list[int]()
+    for names, count in ((("ann", "bob" if edited else "ann"), 10), (("cid" if edited else "ann",), 500)):
+        with QueryEvaluator(store, background=False, buffer_events_max=100) as evaluator:
+            pushed = evaluator.push("n")
+            evaluator.create("q", rx.source("n").map(lambda n: n))
+            if len(names) == 2:
+                for name in names:
+                    evaluator.sink("q", made([], name))
+            evaluator.start()
+            if len(names) == 1:
+                evaluator.sink("q", made(got, names[0]))
+            for _ in range(count):
+                pushed.push([0])
+                while evaluator.step():
+                    pass
+        store = store.reopen()
+    assert got[-1] == 509 and sorted(set(got)) == got
+
+
+def test_who_is_known_for_certain_goes_on_there_whoever_is_declared_before() -> None:
+    """One that was edited takes a place that may be another's, and not the position that is certain."""
+    store, got, down = MemoryStore(), {"ann": list[int](), "bob": list[int]()}, {"bob": True}
+    edits = {"ann": 0, "bob": 0}
+
+    def made(name: str) -> CallbackSink:
+        edit = edits[name]
+
+        def take(n: int, value: Any) -> None:
+            if down.get(name):
+                raise RuntimeError(f"down {edit}")
+            got[name].append(n)
+
+        return CallbackSink(take)
+
+    for late in (False, True):
+        with QueryEvaluator(store, background=False) as evaluator:
+            pushed = evaluator.push("n")
+            evaluator.create("q", rx.source("n").map(lambda n: n))
+            if late:
+                evaluator.start()
+            for name in ("bob", "ann"):
+                evaluator.sink("q", made(name))
+            evaluator.start()
+            pushed.push([0] * 5)
+            while evaluator.step():
+                pass
+        store, edits["bob"] = store.reopen(), 1
+        down.clear()
+    assert got == {"ann": list(range(10)), "bob": list(range(10))}
+
+
 def test_of_more_than_there_were_any_may_be_the_new_one(caplog: pytest.LogCaptureFixture) -> None:
     """Where nothing tells sinks apart, each begins where a new one does, and a warning says why."""
     store, got = MemoryStore(), list[int]()

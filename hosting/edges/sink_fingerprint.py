@@ -1,23 +1,21 @@
 """A fingerprint of a sink: what tells two of one label apart, such as two callbacks that one function has made.
 
-It is taken when the sink is declared, of what is flat in it: texts, numbers and times in its attributes, code, defaults
+It is taken when the sink is declared, of what is flat in it: texts, numbers and paths in its attributes, code, defaults
 and closures of the functions among these. A label is what a sink is called, and stays when its code is edited or
 another Python compiles it; a fingerprint may change with either, so it decides only between sinks of one label, and an
 unknown one is no new sink. Rejected: to have it in the label (each edit of a callback would be another sink), and the
-identity of all that a callback reaches (a list that it has filled, a connection).
+identity of all that a callback reaches (a list that it has filled, a connection, when it was made).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import date, time
 from decimal import Decimal
 from functools import partial
 from pathlib import PurePath
 from types import FunctionType, MemberDescriptorType, MethodType
 from typing import Any
-from uuid import UUID
 
 from hosting.edges.sink_positions import StandIn
 from hosting.sinks.guard import sink_itself
@@ -28,7 +26,7 @@ from reliable_rx.interrupts import let_through
 
 DEPTH_MAX, ITEMS_MAX, TEXT_MAX = 4, 1000, 100_000
 FLAT = (str, bytes, int, float, bool, type(None))
-BY_TEXT = (PurePath, date, time, Decimal, UUID)
+BY_TEXT = (PurePath, Decimal)
 
 
 def fingerprint_of(sink: Any) -> str:

@@ -178,6 +178,32 @@ def _shared_out(some: Sequence[Known], count: int) -> tuple[list[Known], list[Kn
     )
 
 
+def late_place(
+    left: Mapping[str, Known], away: Mapping[str, Known], here: Mapping[str, tuple[str, str]], name: tuple[str, str]
+) -> tuple[str, int | None]:
+    """Return the holder of a sink called *name* that is declared after a start, and where it goes on, if one knows.
+
+    *left* are all that the start found and did not match, *away* those of them that nobody has taken or let go; *here*
+    what the others of the stream are called. One that nothing tells from others goes on where the lowest of these is,
+    under the holder of the highest: who is declared later may be any of the others, and needs what is kept for it.
+
+    >>> left = {"sink 0": Known(2, "f", fingerprint="ann"), "sink 1": Known(9, "f", fingerprint="bob")}
+    >>> late_place(left, left, {}, ("f", "bob")), late_place(left, left, {}, ("f", "bob, edited"))
+    (('sink 1', 9), ('sink 1', 2))
+    >>> late_place(left, {"sink 0": left["sink 0"]}, {"sink 1": ("f", "bob, edited")}, ("f", "ann"))
+    ('sink 0', 2)
+    """
+    exact = [holder for holder, each in left.items() if each.name == name and (holder in away or holder in here)]
+    alike = sorted((each.position, holder) for holder, each in away.items() if each.label == name[0])
+    new = next(holder for holder in map(holder_of, itertools.count()) if holder not in here and holder not in left)
+    if len(exact) == 1 and name not in here.values():
+        free = exact[0] if exact[0] in away else alike[-1][1] if alike else new
+        return free, left[exact[0]].position
+    if alike:
+        return alike[-1][1], alike[0][0]
+    return new, min((each.position for each in away.values()), default=None)
+
+
 def read_known(holders: Mapping[str, int], labels: Labels) -> list[Known]:
     """Return the sinks among those who held a stream, in the order of their numbers."""
     numbers = sorted(int(each.removeprefix(SINK)) for each in holders if is_sink(each))

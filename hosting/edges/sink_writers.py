@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AbstractContextManager
-from itertools import count
 from logging import WARNING
 from time import monotonic
 from typing import Any
@@ -28,6 +27,7 @@ from hosting.edges.sink_positions import (
     holder_of,
     is_sink,
     label_of,
+    late_place,
     matched,
     read_known,
     target_of,
@@ -101,7 +101,7 @@ class Outlets:
             raise ValueError(f"this sink is that of stream {before!r} already; make another one for {stream!r}")
         sink = answering(sink)
         self._check_target(stream, sink)
-        holder = self._holder(stream, label_of(sink), fingerprint_of(sink))
+        holder = self._holder(stream, (label_of(sink), fingerprint_of(sink)))
         policy, most, pause = checked_policy(stream, sink, on_error), self.buffer_events_max // 2, Pause(self.clock)
         writer = SinkWriter(
             stream, sink, holder, on_error=policy, holders=self._holders, unflushed_max=most, pause=pause
@@ -192,26 +192,17 @@ class Outlets:
             if holder not in used and here is not None and holder in here.holders:
                 yield holder, each
 
-    def _holder(self, stream: str, label: str, fingerprint: str) -> str:
+    def _holder(self, stream: str, name: tuple[str, str]) -> str:
         """Return the name of one more sink; one that is declared after the start may be known from before."""
-        left, used = self.left.get(stream, {}), {each.holder for each in self.all if each.stream == stream}
-        alike = [holder for holder, each in left.items() if each.label == label and holder not in used]
-        if alike:
-            exact = [holder for holder in alike if left[holder].fingerprint == fingerprint]
-            return self._one_of(stream, exact if len(exact) == 1 else alike)
-        new = next(holder for holder in map(holder_of, count()) if holder not in used | left.keys())
-        if away := [each.position for holder, each in left.items() if holder not in used]:
-            self.held[stream] = {**self.held.get(stream, {}), new: min(away)}
-        return new
-
-    def _one_of(self, stream: str, alike: list[str]) -> str:
-        """Return the first of those that nothing tells apart; it, and who is declared later, go on at the lowest."""
-        left, lowest = self.left[stream], min(self.left[stream][holder].position for holder in alike)
-        for holder in alike:
-            left[holder] = left[holder]._replace(position=lowest)
-            self._stream(stream).hold(holder, lowest)
-        self.held[stream] = {**self.held.get(stream, {}), **dict.fromkeys(alike, lowest)}
-        return alike[0]
+        here = {each.holder: (each.label, each.fingerprint) for each in self.all if each.stream == stream}
+        holder, position = late_place(self.left.get(stream, {}), dict(self._away(stream)), here, name)
+        if position is not None:
+            self.held[stream] = {**self.held.get(stream, {}), holder: position}
+            held = self._stream(stream)
+            if held.holders.get(holder, 0) > position:
+                held.release(holder)  # a hold is never lowered
+                held.hold(holder, position)
+        return holder
 
     def _known(self, writer: SinkWriter) -> int:
         """Return the position of a sink that does not know it."""

@@ -44,7 +44,10 @@ class Asked:
         self.unreadable: dict[str, CheckpointRefused] = {}
         """Queries whose answers in the journal cannot be read any more, until a replay has looked."""
         self.others: set[Call] = set()
-        """Those that follow from no event of a source: a timer asks for them, or a query that begins by itself."""
+        """Those that follow from no event of a source: a timer asks for them, or a query that begins by itself.
+
+        So does, as far as is known here, what waits for one of these: the answer to it asks for the next.
+        """
         self._following = 0
         """The turn in which the answer to a call is taken that follows from an event."""
         self.full: dict[Asker, None] = {}
