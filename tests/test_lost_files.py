@@ -116,7 +116,7 @@ LOST = [loss for loss in LOSSES if loss != "brought_back"]
 TOGETHER = [(parts, loss, end) for parts in combinations(PARTS, 2) for loss in LOST for end in ENDS]
 
 
-@pytest.mark.parametrize("parts, loss, end", every_of(len(TOGETHER), TOGETHER, nightly=7))
+@pytest.mark.parametrize("parts, loss, end", every_of(len(TOGETHER), TOGETHER, nightly=7, commits=12))
 def test_files_that_are_lost_together(
     tmp_path: Path,
     worlds: Callable[[str, str], World],

@@ -123,8 +123,9 @@ def go_live(evaluator: QueryEvaluator, meta: dict[str, Any], events: int) -> Non
     evaluator.late.decide(sorted(undecided))
     evaluator.intake.bad_records.recovered(meta.get("bad_records", {}), evaluator.intake.partitions.values())
     evaluator.warnings.extend(renamed_partitions(evaluator.intake, meta.get("told_gone", ())))
-    for appeared in evaluator.intake.appeared():
-        evaluator.turns.take(appeared)
+    with or_repair(evaluator, begins=True):  # a pushed input may begin behind 0, where all that has read it is lost
+        for appeared in evaluator.intake.appeared():
+            evaluator.turns.take(appeared)
 
 
 def ran_until(engine: QueryEngine, meta: dict[str, Any]) -> float:
