@@ -199,10 +199,15 @@ def keys_begun(most: int, policy: str) -> Any:
     """Return a model of the keys of groups that nobody reads: each time one begins, as others are given up."""
 
     def step(before: tuple[tuple[Any, ...], bool], x: Any) -> tuple[tuple[Any, ...], bool]:
-        keys = before[0]
-        if x not in keys:
-            return (*keys[-(most - 1) :], x), True
-        return ((*(each for each in keys if each != x), x) if policy == "least_recent" else keys), False
+        keys = OrderedDict.fromkeys(before[0])
+        begins = x not in keys  # which raises for what cannot be hashed, as group_by does
+        if begins:
+            while len(keys) >= most:
+                keys.popitem(last=False)
+            keys[x] = None
+        elif policy == "least_recent":
+            keys.move_to_end(x)
+        return tuple(keys), begins
 
     def build(ops: Any, rx: Any, s: Any) -> Any:
         return s.pipe(ops.scan(step, ((), False)), ops.filter(lambda each: each[1]), ops.map(lambda each: each[0][-1]))

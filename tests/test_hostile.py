@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from lanes import at_each_commit, share_of
+from every_case import CASES
+from lanes import at_each_commit, left_to_commits, share_of
 
 from checkpoint.format.codec import decode, digest, encode
 from checkpoint.format.plain import shown
@@ -15,7 +16,7 @@ from reliable_rx.errors import described, text_of, type_of
 from reliable_rx.testing import Timed, check_query, hostile
 from reliable_rx.testing.hostile import ERRORS, STORABLE, UNREADABLE, VALUES, Hostile
 from reliable_rx.testing.marbles import NEXT
-from reliable_rx.testing.queries import check_run, phrases
+from reliable_rx.testing.queries import UNMET, check_run, phrases
 
 QUICK = ("Refused", "Holding", "Wordless")
 
@@ -125,3 +126,23 @@ def test_what_comes_before_such_an_error_is_compared() -> None:
         for build, reference in ((KEYED["groups"], other), (other, KEYED["groups"])):
             with pytest.raises(AssertionError, match="disagrees with plain reactivex"):
                 check_run(build, streams, (), reference=reference, wording=False)
+
+
+BY_KEY: dict[str, tuple[Any, Any]] = {"distinct": (lambda ops, rx, s: s.pipe(ops.distinct()), None)}
+BY_KEY |= {
+    name: (case.build, case.reference)
+    for name, case in CASES.items()
+    if name.startswith("group_by: two groups that nobody reads")
+}
+"""What remembers keys by hash, each with its reference if plain `reactivex` has another."""
+
+
+@left_to_commits
+@pytest.mark.parametrize("name", BY_KEY)
+def test_every_value_may_be_a_key(name: str) -> None:
+    """Also one that raises when it is hashed or compared ends a query only where the reference ends."""
+    build, reference = BY_KEY[name]
+    for value in (each for each in VALUES if each.kind == STORABLE and each.name not in UNMET):
+        for given in ([value.make()], [1, value.make(), 2]):
+            streams = [[Timed(float(at), NEXT, each) for at, each in enumerate(given, 1)]]
+            check_run(build, streams, ([],), reference=reference, wording=False)

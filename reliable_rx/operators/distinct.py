@@ -48,7 +48,7 @@ class Distinct(Linear, name="distinct"):
             return True
         try:
             state.seen, state.compared = dict.fromkeys(state.compared), []
-        except TypeError:  # a comparer takes what has no hash
+        except Exception:  # a comparer takes what has no hash
             return False
         return True
 
@@ -71,7 +71,7 @@ class Distinct(Linear, name="distinct"):
             try:
                 if key in seen:
                     continue
-            except TypeError:  # unhashable
+            except Exception:  # it cannot be hashed
                 pass
             if is_new(state, key):
                 out.append(value)
@@ -80,19 +80,21 @@ class Distinct(Linear, name="distinct"):
 def is_new(state: Distinct.State, key: Any) -> bool:
     """Remember *key* unless something equal is known.
 
-    Unhashable keys are compared one by one, as RxPY does with every key. What is not equal to itself is never known.
+    Keys that cannot be hashed, or compared with themselves, are compared one by one, as RxPY does with every key. What
+    is not equal to itself is never known.
     """
     try:
         if key in state.seen:
             return False
-    except TypeError:
+        equals_itself = bool(key == key)
+    except Exception:  # its own code raises what it likes
         known = holds(state.seen, key, eq) or holds(state.compared, key, eq)
         if not known:
             state.compared.append(key)
         return not known
     if state.compared and holds(state.compared, key, eq):
         return False
-    if key == key:  # nan is found by identity, which a checkpoint does not keep
+    if equals_itself:  # nan is found by identity, which a checkpoint does not keep
         state.seen[key] = None
     return True
 
