@@ -168,7 +168,10 @@ class Group(Subject[T]):
 
 
 class Window(Group[T]):
-    """The same for windows that an element may end: so is each element."""
+    """The same for windows that an element may end: so is each element.
+
+    For a host those that one event brings in a row are one moment. Here nothing tells them from those of several.
+    """
 
     def on_next(self, value: T) -> None:
         self.clock.moment(lambda: super(Window, self).on_next(value), lambda: True)
