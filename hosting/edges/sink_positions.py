@@ -141,8 +141,7 @@ def matched(known: Sequence[Known], declared: Sequence[tuple[str, str]]) -> list
             left = [each for each in left if each not in some] + gone
             found |= zip(group, kept, strict=False)
             groups += [group] if len(kept) < len(group) else []
-    names = dict.fromkeys(each.name for each in left)
-    left = [each for name in names for each in _shared_out([one for one in left if one.name == name], 0)[1]]
+    left = [each._replace(was_declared=False) for each in left]
     lowest = min((each.position for each in left), default=0)
     fresh = (number for number in itertools.count() if number not in {each.number for each in known})
     for group in groups:  # any of them may be the new one
@@ -165,17 +164,13 @@ def _alike(declared: Sequence[tuple[str, str]], found: Mapping[int, Known], *, i
 def _shared_out(some: Sequence[Known], count: int) -> tuple[list[Known], list[Known]]:
     """Return which of *some*, that nothing tells apart, *count* are taken for, and the others, not declared now.
 
-    First come those that the last app declared; each goes on where the furthest behind was that it may be.
+    First come those that the last app declared, and of these the furthest ahead, as each goes on where the furthest
+    behind was that it may be: so the places of the others are not above where these may be.
     """
-    here, away = ([each for each in some if each.was_declared is was] for was in (True, False))
-    ordered = [*here, *away]
-    kept, gone = ordered[:count], ordered[count:]
-    position = min((each.position for each in (here if count <= len(here) else ordered)), default=0)
-    behind = min((each.position for each in (ordered if count < len(here) else away)), default=0)
-    return (
-        [each._replace(position=position, was_declared=True) for each in kept],
-        [each._replace(position=behind, was_declared=False) for each in gone],
-    )
+    ordered = sorted(some, key=lambda each: (not each.was_declared, -each.position))
+    here = [each.position for each in some if each.was_declared]
+    position = min(here if count <= len(here) else [each.position for each in some], default=0)
+    return [each._replace(position=position) for each in ordered[:count]], ordered[count:]
 
 
 def late_place(
