@@ -276,6 +276,61 @@ def test_no_sink_of_one_label_lacks_anything(draw: DataObject) -> None:
             assert sorted(set(got[name])) == list(range(total)), (name, got)
 
 
+ORDERS = [("bob", "ann"), ("ann", "bob")]
+
+
+@pytest.mark.parametrize("late", [(), ("ann",), ("bob",), ("ann", "bob")], ids=str)
+@pytest.mark.parametrize("late_before", [(), ("ann",), ("bob",), ("ann", "bob")], ids=str)
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_one_that_was_never_opened_is_known_by_what_it_was_made_with(
+    order: tuple[str, ...], late_before: tuple[str, ...], late: tuple[str, ...]
+) -> None:
+    """Declared before the start or after it, in either order: it gets all, and its neighbour nothing twice."""
+    for order_before in ORDERS:
+        store, got, down = MemoryStore(), {"ann": list[int](), "bob": list[int]()}, {"bob": True}
+        for names, some in ((order_before, late_before), (order, late)):
+            with QueryEvaluator(store, background=False) as evaluator:
+                pushed = evaluator.push("n")
+                evaluator.create("q", rx.source("n").map(lambda n: n))
+                for name in names:
+                    if name not in some:
+                        evaluator.sink("q", Mailing(name, got[name], down))
+                evaluator.start()
+                for name in names:
+                    if name in some:
+                        evaluator.sink("q", Mailing(name, got[name], down))
+                pushed.push([0] * 3)
+                while evaluator.step():
+                    pass
+            down.clear()
+            store = store.reopen()
+        assert got == {"ann": list(range(6)), "bob": list(range(6))}, order_before
+
+
+def test_a_sink_that_is_refused_takes_no_place() -> None:
+    """Nothing of the others changes, and who is not declared is let go of when the buffer is full."""
+    store, got = MemoryStore(), {"ann": list[int](), "bob": list[int]()}
+    down = {"ann": True}
+    for count, is_refused in ((10, False), (0, True), (2, False)):
+        with QueryEvaluator(store, background=False) as evaluator:
+            pushed = evaluator.push("n")
+            evaluator.create("q", rx.source("n").map(lambda n: n))
+            for name in () if is_refused else ("ann", "bob"):
+                evaluator.sink("q", callback(got[name], down, name))
+            evaluator.start()
+            if is_refused:
+                before = dict(evaluator.stream("q").holders), list(evaluator.stream("q").absent)
+                with pytest.raises(ValueError, match="dead_letter"):
+                    evaluator.sink("q", callback([], down, "ann"), on_error="dead_letter")
+                assert (dict(evaluator.stream("q").holders), list(evaluator.stream("q").absent)) == before
+            pushed.push([0] * count)
+            while evaluator.step():
+                pass
+        down.clear()
+        store = store.reopen()
+    assert got == {"ann": list(range(12)), "bob": list(range(12))}
+
+
 @pytest.mark.parametrize("edited", [True, False])
 def test_one_of_two_that_is_declared_late_leaves_no_holder_that_stops_others(edited: bool) -> None:
     """The other one, which nobody declares any more, is let go of when the buffer is full."""

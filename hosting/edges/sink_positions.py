@@ -97,6 +97,10 @@ class Known(NamedTuple):
         """What it is told by."""
         return self.label, self.fingerprint
 
+    def is_called(self, name: tuple[str, str]) -> bool:
+        """Whether it is told by *name*; one that was never opened has no label, and is told by its fingerprint."""
+        return self.name == name or (self.label in (UNMADE, UNOPENED) and self.fingerprint == name[1] != "")
+
     def stored(self, *, is_gone: bool) -> Label:
         """Return what a checkpoint has of it, which nobody declares now: it *is_gone* if that is certain."""
         return self.label, self.was_declared and not is_gone, self.kind, self.fingerprint
@@ -134,7 +138,7 @@ def matched(known: Sequence[Known], declared: Sequence[tuple[str, str]]) -> list
     for is_exact in (True, False):
         for group in _alike(declared, found, is_exact=is_exact):
             name = declared[group[0]]
-            some = [each for each in left if (each.name == name if is_exact else each.label == name[0])]
+            some = [each for each in left if (each.is_called(name) if is_exact else each.label == name[0])]
             if is_exact and len(some) != len(group):
                 continue  # which of them is which, is new, or has been edited cannot be told
             kept, gone = _shared_out(some, len(group))
@@ -188,7 +192,7 @@ def late_place(
     >>> late_place(left, {"sink 0": left["sink 0"]}, {"sink 1": ("f", "bob, edited")}, ("f", "ann"))
     ('sink 0', 2)
     """
-    exact = [holder for holder, each in left.items() if each.name == name and (holder in away or holder in here)]
+    exact = [holder for holder, each in left.items() if each.is_called(name) and (holder in away or holder in here)]
     alike = sorted((each.position, holder) for holder, each in away.items() if each.label == name[0])
     new = next(holder for holder in map(holder_of, itertools.count()) if holder not in here and holder not in left)
     if len(exact) == 1 and name not in here.values():

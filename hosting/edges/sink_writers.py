@@ -101,8 +101,8 @@ class Outlets:
             raise ValueError(f"this sink is that of stream {before!r} already; make another one for {stream!r}")
         sink = answering(sink)
         self._check_target(stream, sink)
-        holder = self._holder(stream, (label_of(sink), fingerprint_of(sink)))
         policy, most, pause = checked_policy(stream, sink, on_error), self.buffer_events_max // 2, Pause(self.clock)
+        holder = self._holder(stream, (label_of(sink), fingerprint_of(sink)))  # last: it takes the place of another
         writer = SinkWriter(
             stream, sink, holder, on_error=policy, holders=self._holders, unflushed_max=most, pause=pause
         )
