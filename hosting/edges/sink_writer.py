@@ -65,7 +65,6 @@ class SinkWriter:
         self,
         stream: str,
         sink: Sink,
-        holder: str,
         *,
         on_error: OnError,
         holders: StreamHolders,
@@ -73,7 +72,7 @@ class SinkWriter:
         pause: Pause,
     ) -> None:
         self.stream, self.sink, self.on_error, self.pause = stream, sink, on_error, pause
-        self.name(holder)
+        self.name("")
         self.label, self.kind, self.fingerprint = label_of(sink), kind_of(sink), fingerprint_of(sink)
         self.was_known, self.had = False, cast(int | None, None)
         """Whether a checkpoint knows its label, and where it stood when it was opened, if it knew that itself."""

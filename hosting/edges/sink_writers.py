@@ -17,7 +17,6 @@ from hosting.edges.holders import StreamHolders
 from hosting.edges.moved_sinks import place_taken, tell_alike, tell_left, tell_taken
 from hosting.edges.pause import Pause
 from hosting.edges.refused_sink import answering
-from hosting.edges.sink_fingerprint import fingerprint_of
 from hosting.edges.sink_positions import (
     UNMADE,
     UNOPENED,
@@ -102,11 +101,9 @@ class Outlets:
         sink = answering(sink)
         self._check_target(stream, sink)
         policy, most, pause = checked_policy(stream, sink, on_error), self.buffer_events_max // 2, Pause(self.clock)
-        holder = self._holder(stream, (label_of(sink), fingerprint_of(sink)))  # last: it takes the place of another
-        writer = SinkWriter(
-            stream, sink, holder, on_error=policy, holders=self._holders, unflushed_max=most, pause=pause
-        )
-        writer.was_known = holder in self.left.get(stream, {})
+        writer = SinkWriter(stream, sink, on_error=policy, holders=self._holders, unflushed_max=most, pause=pause)
+        writer.name(self._holder(stream, (writer.label, writer.fingerprint)))  # last: it takes the place of another
+        writer.was_known = writer.holder in self.left.get(stream, {})
         self.all.append(writer)
 
     def _check_target(self, stream: str, sink: Sink) -> None:

@@ -24,7 +24,6 @@ from planted_checks import Plants
 import hosting.edges.partition
 import hosting.edges.partition_replay
 import hosting.edges.sink_writer
-import hosting.edges.sink_writers
 import hosting.sources.csv_records
 import hosting.sources.lines
 import hosting.sources.text_files
@@ -174,8 +173,7 @@ def an_end_that_moves_when_it_is_asked_for_again(patch: pytest.MonkeyPatch) -> N
 
 @planted("labels")
 def sinks_that_only_their_label_tells_apart(patch: pytest.MonkeyPatch) -> None:
-    for each in (hosting.edges.sink_writer, hosting.edges.sink_writers):
-        patch.setattr(each, "fingerprint_of", lambda sink: "")
+    patch.setattr(hosting.edges.sink_writer, "fingerprint_of", lambda sink: "")
 
 
 @planted("new ones")
