@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack
 import reliable_rx as rx
 from checkpoint.store import Store
 from hosting.admission.arguments import check_new, check_options, check_sink, check_source
+from hosting.edges.refused_sink import answering
 from hosting.edges.retention import Retention
+from hosting.edges.sink_positions import check_label, label_of
 from hosting.edges.sink_writer import checked_policy
 from hosting.engine.admission import check_declared, check_how, no_query
 from hosting.engine.blame import blamed
@@ -236,6 +238,8 @@ class App:
         else:
             check_sink(stream, sink)
             checked_policy(stream, sink, on_error)
+            others = [each.sink for each in self.sinks if each.stream == stream and not callable(each.sink)]
+            check_label(stream, answering(sink), [label_of(answering(each)) for each in others])
         self.sinks.append(DeclaredSink(stream, sink, on_error))
 
     def feed(self, function: Feed) -> Feed:

@@ -14,7 +14,7 @@ class Counting:
     """A sink that takes so many values, and counts how often it is closed."""
 
     def __init__(self, takes: int) -> None:
-        self.takes, self.closed = takes, 0
+        self.takes, self.closed, self.label = takes, 0, str(takes)
 
     def open(self, stream: str) -> int | None:
         return None

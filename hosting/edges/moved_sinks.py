@@ -1,29 +1,24 @@
-"""Recognition of a sink that the store knows under another label: a moved file, a renamed function.
+"""Recognition of a sink that the store knows under another label: a moved file.
 
 A project folder that is moved, a release folder, a container's path and a restored copy give each sink a path that no
-checkpoint has seen, and a renamed function gives a callback another name; the app declares its sinks as before. A new
-sink takes the place of one that is not declared, of its stream and its class, where that loses nothing:
-
-* It says itself that it has all that was durable in the other one, by its position when it is opened, and is called as
-  the other one in another folder. (If it has the ids of another stream, it is not opened.)
-* It does not know its position, goes on where the other one was, and nothing else can be meant: the last app declared
-  the other one, whose name leads to no function any more, which is the only one of the stream that is not declared now,
-  and it is the only new one. Declared after the start it takes nobody's place.
+checkpoint has seen; the app declares its sinks as before. A new sink takes the place of one of its stream and its class
+that is not declared, if it says itself that it has all that was durable in the other one, by its position when it is
+opened, and is called as the other one in another folder. (If it has the ids of another stream, it is not opened.)
 
 Each takes the place of one, of several the highest that it can have, if that is called so. All else is told with the
-names of both, and keeps its place. The decision is made again after a kill, as the next checkpoint is the first that
-knows of it. Rejected: the last parts of paths alone (the file may be another one), positions alone (two streams that
-exchange their files would both be taken for moved), and to let every place go that the new one is not behind (two files
-that an app has made one of were two on purpose).
+names of both, and keeps its place; a new sink that does not say what it has begins where the lowest of these is, as a
+renamed function does. The decision is made again after a kill, as the next checkpoint is the first that knows of it.
+Rejected: the last parts of paths alone (the file may be another one), positions alone (two streams that exchange their
+files would both be taken for moved), to let every place go that the new one is not behind (two files that an app has
+made one of were two on purpose), and a function for the one whose name is gone (what was taken out, while another one
+was put in, came back without its place).
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from hosting.edges.holders import Patience, StreamHolders
@@ -39,18 +34,14 @@ SHOWN_MAX = 3
 GONE = "the app does not declare this sink any more"
 
 
-def place_taken(writer: SinkWriter, left: Mapping[str, Known], rivals: Sequence[SinkWriter]) -> str | None:
+def place_taken(writer: SinkWriter, left: Mapping[str, Known]) -> str | None:
     """Return the holder, of those *left*, whose place *writer* takes, which is open; None if that is not certain.
 
-    *rivals* are all new ones, and none after a start. Of several places it takes the highest, so that the stream keeps
-    what any of them may lack, whichever is which.
+    Of several places it takes the highest, so that the stream keeps what any of them may lack, whichever is which.
     """
-    if writer.was_known:
+    if writer.was_known or writer.had is None:
         return None
     alike = {holder: each for holder, each in left.items() if each.kind == writer.kind}
-    if writer.had is None:
-        gone = all(each.was_declared and not leads_somewhere(each.label) for each in left.values())
-        return next(iter(alike), None) if gone and len(left) == len(rivals) == 1 else None
     name = os.path.basename(writer.label)
 
     def is_likely(holder: str) -> tuple[int, bool]:
@@ -61,28 +52,6 @@ def place_taken(writer: SinkWriter, left: Mapping[str, Known], rivals: Sequence[
     return best if best is not None and is_likely(best)[1] else None
 
 
-def leads_somewhere(label: str) -> bool:
-    """Whether there is something called *label* in a module that is there: then it may be declared again.
-
-    >>> leads_somewhere("os.path.join"), leads_somewhere("os.path.joined"), leads_somewhere("no_module.send")
-    (True, False, False)
-    >>> leads_somewhere("app.main.<locals>.send")  # of a local function nobody can tell
-    True
-    """
-    if "<" in label:
-        return True
-    parts = label.split(".")
-    for count in range(len(parts) - 1, 0, -1):
-        module = sys.modules.get(".".join(parts[:count]))
-        if module is not None:
-            try:
-                attrgetter(".".join(parts[count:]))(module)
-            except AttributeError:
-                return False
-            return True
-    return False
-
-
 def tell_taken(writer: SinkWriter, before: Known, holders: StreamHolders) -> None:
     """Say in the log whose place *writer* has taken."""
     where = f"{place}: " if (place := holders.incidents.place) else ""
@@ -90,25 +59,6 @@ def tell_taken(writer: SinkWriter, before: Known, holders: StreamHolders) -> Non
         "%sthe sink of %r that was %s is now %s, which goes on at id %s",
         where, writer.stream, before, described(writer.kind, writer.label), f"{writer.position:,}",
     )  # fmt: skip
-
-
-def tell_alike(
-    here: Sequence[SinkWriter], before: Mapping[str, Known], now: Mapping[str, Known], holders: StreamHolders
-) -> None:
-    """Warn of sinks that nothing tells apart, if one of them goes on below where it was, and may be given that again.
-
-    >>> tell_alike([], {}, {}, None)
-    """
-    again = [each for each in here if each.was_known and now[each.holder].position < before[each.holder].position]
-    for label in dict.fromkeys(each.label for each in again):
-        some = [each for each in again if each.label == label]
-        position, end = now[some[0].holder].position, max(before[each.holder].position for each in some)
-        where = f"{place}: " if (place := holders.incidents.place) else ""
-        LOG.warning(
-            "%snothing tells the sinks of %r apart that are %s: each goes on at id %s, so ids up to %s may be written "
-            "again; give each a label of its own",
-            where, some[0].stream, described(some[0].kind, label), f"{position:,}", f"{end - 1:,}",
-        )  # fmt: skip
 
 
 def tell_left(stream: Stream, holder: str, known: Known, new: Sequence[SinkWriter]) -> None:

@@ -28,7 +28,6 @@ from hosting.edges.egress import Stream
 from hosting.edges.holders import Patience, StreamHolders
 from hosting.edges.lost_values import runs_lost
 from hosting.edges.pause import Pause
-from hosting.edges.sink_fingerprint import fingerprint_of
 from hosting.edges.sink_positions import kind_of, label_of
 from hosting.edges.sink_remedies import GO_ON_BEHIND, blames_value, tried_with, ways_on
 from hosting.edges.sinks_ahead import COMES_AGAIN
@@ -73,7 +72,7 @@ class SinkWriter:
     ) -> None:
         self.stream, self.sink, self.on_error, self.pause = stream, sink, on_error, pause
         self.name("")
-        self.label, self.kind, self.fingerprint = label_of(sink), kind_of(sink), fingerprint_of(sink)
+        self.label, self.kind = label_of(sink), kind_of(sink)
         self.was_known, self.had = False, cast(int | None, None)
         """Whether a checkpoint knows its label, and where it stood when it was opened, if it knew that itself."""
         self.position = self.flushed = 0
@@ -107,7 +106,7 @@ class SinkWriter:
         """Forget that it failed, so that it is opened again; return whether it had."""
         failed, self.failure = self.failure is not None, None
         if failed:
-            self.is_closed, self.label = False, label_of(self.sink)
+            self.is_closed = False
         return failed
 
     def open(self, known: int, store: str) -> int:

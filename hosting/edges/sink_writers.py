@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AbstractContextManager
+from itertools import count
 from logging import WARNING
 from time import monotonic
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from checkpoint.store import Store
 from hosting.edges.egress import Stream
 from hosting.edges.holders import StreamHolders
-from hosting.edges.moved_sinks import place_taken, tell_alike, tell_left, tell_taken
+from hosting.edges.moved_sinks import place_taken, tell_left, tell_taken
 from hosting.edges.pause import Pause
 from hosting.edges.refused_sink import answering
 from hosting.edges.sink_positions import (
@@ -23,10 +24,9 @@ from hosting.edges.sink_positions import (
     Known,
     Labels,
     check_apart,
+    check_label,
     holder_of,
     is_sink,
-    label_of,
-    late_place,
     matched,
     read_known,
     target_of,
@@ -100,9 +100,10 @@ class Outlets:
             raise ValueError(f"this sink is that of stream {before!r} already; make another one for {stream!r}")
         sink = answering(sink)
         self._check_target(stream, sink)
+        check_label(stream, sink, {each.label for each in self.all if each.stream == stream and not each.failure})
         policy, most, pause = checked_policy(stream, sink, on_error), self.buffer_events_max // 2, Pause(self.clock)
         writer = SinkWriter(stream, sink, on_error=policy, holders=self._holders, unflushed_max=most, pause=pause)
-        writer.name(self._holder(stream, (writer.label, writer.fingerprint)))  # last: it takes the place of another
+        writer.name(self._holder(stream, writer.label))
         writer.was_known = writer.holder in self.left.get(stream, {})
         self.all.append(writer)
 
@@ -134,8 +135,13 @@ class Outlets:
                 raise KeyError(f"stream {stream!r} has no sink; {known}")
             for writer in writers:
                 if writer.renew():
-                    self.held = {**self.held, stream: {**self.held.get(stream, {}), writer.holder: writer.flushed}}
+                    self._go_on(writer)
         self._wake()
+
+    def _go_on(self, writer: SinkWriter) -> None:
+        """Have what is opened in the place of *writer*, which had failed, go on behind what that one had."""
+        position = max(writer.flushed, self._known(writer))  # it may have failed before it was open
+        self.held = {**self.held, writer.stream: {**self.held.get(writer.stream, {}), writer.holder: position}}
 
     def hold(self, known: dict[str, dict[str, int]], labels: dict[str, Labels]) -> None:
         """Before a replay: nothing of it may be forgotten that a holder or a sink may still want."""
@@ -150,12 +156,10 @@ class Outlets:
         """Return the *known* positions of a stream under the names that its holders have in this run."""
         before = {holder_of(each.number): each for each in read_known(known, labels)}
         here = [each for each in self.all if each.stream == stream]
-        names = [(each.label, each.fingerprint) for each in here]
-        found = {holder_of(each.number): each for each in matched([*before.values()], names)}
+        found = {holder_of(each.number): each for each in matched([*before.values()], [each.label for each in here])}
         for writer, holder in zip(here, found, strict=False):
             writer.name(holder)
             writer.was_known = holder in before
-        tell_alike(here, before, found, self._holders)
         away = [*found][len(here) :]
         was = {holder: before[holder].was_declared for holder in away}
         self.left[stream] = {holder: found[holder]._replace(was_declared=was[holder]) for holder in away}
@@ -168,11 +172,11 @@ class Outlets:
         for stream in self.left:
             are_all_here = self.are_told and not self._lacks_one(stream)
             found[stream] = {holder: each.stored(is_gone=are_all_here) for holder, each in self._away(stream)}
-        may_be_others = {stream for stream, each in found.items() if any(declared for _, declared, *_ in each.values())}
+        may_be_others = {stream for stream, each in found.items() if any(declared for _, declared, _ in each.values())}
         for writer in self.all:
             is_its_own = writer.label == UNMADE and writer.stream not in may_be_others
             label = UNOPENED if is_its_own else writer.label
-            found.setdefault(writer.stream, {})[writer.holder] = label, True, writer.kind, writer.fingerprint
+            found.setdefault(writer.stream, {})[writer.holder] = label, True, writer.kind
         return found
 
     def undeclared(self) -> Iterator[tuple[str, str, Known]]:
@@ -189,17 +193,22 @@ class Outlets:
             if holder not in used and here is not None and holder in here.holders:
                 yield holder, each
 
-    def _holder(self, stream: str, name: tuple[str, str]) -> str:
-        """Return the name of one more sink; one that is declared after the start may be known from before."""
-        here = {each.holder: (each.label, each.fingerprint) for each in self.all if each.stream == stream}
-        holder, position = late_place(self.left.get(stream, {}), dict(self._away(stream)), here, name)
-        if position is not None:
-            self.held[stream] = {**self.held.get(stream, {}), holder: position}
-            held = self._stream(stream)
-            if held.holders.get(holder, 0) > position:
-                held.release(holder)  # a hold is never lowered
-                held.hold(holder, position)
-        return holder
+    def _holder(self, stream: str, label: str) -> str:
+        """Return the name of one more sink, which may be known from before, or take the place of one that failed."""
+        for failed in self.all:
+            if failed.stream == stream and failed.label == label:
+                self.all = [each for each in self.all if each is not failed]
+                self._go_on(failed)
+                return failed.holder
+        away = dict(self._away(stream))
+        for holder, each in away.items():
+            if each.label == label:
+                return holder
+        used = {each.holder for each in self.all if each.stream == stream} | self.left.get(stream, {}).keys()
+        new = next(holder for holder in map(holder_of, count()) if holder not in used)
+        if away:  # it may be one of these
+            self.held[stream] = {**self.held.get(stream, {}), new: min(each.position for each in away.values())}
+        return new
 
     def _known(self, writer: SinkWriter) -> int:
         """Return the position of a sink that does not know it."""
@@ -227,14 +236,16 @@ class Outlets:
         if not self.are_told:
             return
         for writer in self.all:
-            self._take_place(writer, starting=True)
+            self._take_place(writer)
         for name in self.left:
             here = [each for each in self.all if each.stream == name]
             new = [each for each in here if not each.was_known]
             for holder, each in list(self._away(name)):
-                has_place = any(one.is_open for one in here) if each.label == UNMADE else each.label == UNOPENED and new
-                if has_place:  # each has one of its own again, or holds what this one lacks
+                may_be_it = {UNMADE: here, UNOPENED: new}.get(each.label, [])
+                now = next((one for one in may_be_it if one.is_open), None)
+                if now is not None:  # each has a place of its own again, or holds what this one lacks
                     self._holders.release(name, holder)
+                    tell_taken(now, each, self._holders) if now in new else None
                 elif not self._lacks_one(name):
                     tell_left(self._stream(name), holder, each, new)
 
@@ -242,13 +253,12 @@ class Outlets:
         """Whether a sink of *stream* could not be made, which may be any that seems not to be declared."""
         return any(each.stream == stream and each.label == UNMADE for each in self.all)
 
-    def _take_place(self, writer: SinkWriter, *, starting: bool = False) -> None:
+    def _take_place(self, writer: SinkWriter) -> None:
         """Let go of the sink that is not declared any more, and is this one."""
         left = dict(self._away(writer.stream))
         if not left or not writer.is_open:
             return
-        rivals = [each for each in self.all if starting and each.stream == writer.stream and not each.was_known]
-        holder = place_taken(writer, left, rivals)
+        holder = place_taken(writer, left)
         if holder is not None:
             writer.was_known = True
             self._holders.release(writer.stream, holder)
@@ -266,15 +276,12 @@ class Outlets:
             if position > stream.next_id:
                 self._skip_to(stream, position, starting=starting)
             writer.begin(stream, position)
-            writer.label = label_of(writer.sink)
             if not starting:
                 self._take_place(writer)
             self._warn_if_never(writer, stream)
         except BaseException as error:
             if starting and refuses_start(error):
                 raise  # it may be the wrong store
-            if not writer.was_known:
-                writer.label = UNMADE  # it has never been a sink of this stream, and may have been meant for another
             if writer.holder not in stream.holders:  # declared after the start: what it lacks from here on is kept
                 stream.keep_for(writer.holder, max(self._known(writer), stream.first))
             writer.take(tamed(error), stream)

@@ -8,7 +8,7 @@ sources, or ``*`` for the one that sees all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from hosting.app import App, Declared, DeclaredSink, made_source, sink_at
 from hosting.edges.closing import let_go
 from hosting.edges.positions import Point
 from hosting.edges.refused_sink import RefusedSink
+from hosting.edges.sink_positions import check_label, label_of
 from hosting.edges.sink_writer import checked_policy, tamed
 from hosting.edges.start_positions import Start
 from hosting.engine.cycles import made_of, refuse_cycle
@@ -123,9 +124,10 @@ class Section:
         been there, `OSError` where it is not available.
         """
         with ExitStack() as undo:
-            found = []
+            found = list[OpenSink]()
             for stream, declared, on_error in self.sinks:
-                sink = fenced_at(place, stream, declared, on_error, self.targets)
+                labels = [label_of(each.sink) for each in found if each.stream == stream]
+                sink = fenced_at(place, stream, declared, on_error, self.targets, labels)
                 undo.callback(let_go, called(stream, place), sink.close)
                 found.append(OpenSink(stream, LeaseGuard(sink, place, alive), on_error))
             undo.pop_all()
@@ -173,13 +175,16 @@ class OpenSink(NamedTuple):
     on_error: OnError
 
 
-def fenced_at(place: Place, stream: str, declared: Any, on_error: OnError, targets: Targets) -> Sink:
+def fenced_at(
+    place: Place, stream: str, declared: Any, on_error: OnError, targets: Targets, labels: Collection[str]
+) -> Sink:
     """Make a sink for *place* and fence it; in place of one that refuses that, return one that refuses to open."""
     sink: Sink | None = None
     try:
         sink = sink_at(place, declared)
         checked_policy(stream, sink, on_error)
         targets.check(stream, str(place.partition), sink)
+        check_label(stream, sink, labels)
         claim(sink, Origin(stream, store=place.identity, partition=str(place.partition), group=place.group))
         if isinstance(sink, Fencing):
             sink.fence(place.epoch)

@@ -20,8 +20,8 @@ class CallbackSink:
     Whoever remembers the highest id, and ignores what is not above it, has exactly once. A function that raises has not
     taken its value: an `OSError` is tried again, from that value on; other errors are dealt with as the sink's
     ``on_error`` says. ``on_dead_letter(letter)`` takes the values set aside, which may be repeated likewise; without it
-    ``on_error="dead_letter"`` is refused. *label* is what the sink is known by, whatever it calls; without it, the
-    name of the function.
+    ``on_error="dead_letter"`` is refused. *label* is what the sink is known by from start to start, and no other of its
+    stream; without it, the name of the function.
 
     It cannot be fenced either: only the function's own books can refuse a former owner of a partition that was stopped
     before the call and goes on after it. Give the function the epoch of its `hosting.partitioned.places.Place`, and the
@@ -53,7 +53,7 @@ class CallbackSink:
             check_function("on_dead_letter", on_dead_letter, "letter")
         self._on_next = on_next
         self._on_end = on_end
-        if label is not None and (not is_a(label, str) or not label):
+        if label is not None and (not is_a(label, str) or not str.__str__(label)):
             raise TypeError(f"`label` must be a text, and not empty, got {label!r}")
         self._on_dead_letter = on_dead_letter
         self._label = label

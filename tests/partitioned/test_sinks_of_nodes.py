@@ -69,6 +69,25 @@ def test_a_sink_that_fails_stops_no_partition(tmp_path: Path, what: str) -> None
         assert found.lease == "open" and found.epoch == 1 and why in found.error
 
 
+def test_of_two_sinks_of_one_label_the_second_fails_alone(tmp_path: Path) -> None:
+    """They are made at their place, so it is seen there; the first one and all others have everything."""
+    logs, got = Logs("a"), list[int]()
+
+    def declare(app: App, world: World) -> None:
+        app.query("same", app.source("logs", logs))
+        for _ in range(2):
+            app.sink("same", lambda place: CallbackSink(lambda n, value: got.append(value), label="mail"))
+        app.sink("same", world.sink("same", world.name))
+
+    world = World(tmp_path, declare)
+    with world.node():
+        logs.add("a", 1, 2, 3)
+        until(lambda: len(world.came.get(("same", "a"), ())) == len(got) == 3)
+        until(lambda: row(tmp_path, "a").status == "failing")
+        assert "stream 'same' has a sink with the label 'mail' already" in row(tmp_path, "a").error
+    assert got == [1, 2, 3]
+
+
 def test_a_sink_does_not_write_what_a_source_reads(tmp_path: Path) -> None:
     """Its file would be the next partition, and that one's the next: it is refused by name, and nothing is written."""
     (tmp_path / "a.jsonl").write_text("1\n2\n")

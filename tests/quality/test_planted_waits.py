@@ -23,7 +23,7 @@ from planted_checks import Plants
 
 import hosting.edges.partition
 import hosting.edges.partition_replay
-import hosting.edges.sink_writer
+import hosting.edges.sink_writers
 import hosting.sources.csv_records
 import hosting.sources.lines
 import hosting.sources.text_files
@@ -31,7 +31,8 @@ import reliable_rx.interrupts
 from hosting import FileSource
 from hosting.edges.partition import Partition
 from hosting.edges.reread import Reread
-from hosting.edges.sink_positions import Known, matched
+from hosting.edges.sink_writer import SinkWriter
+from hosting.edges.sink_writers import Outlets
 from hosting.reports.held_back import HeldBackWatch
 from reliable_rx.query.query import Query
 from reliable_rx.unhosted.subscribing import LivePickler
@@ -89,15 +90,13 @@ def behind(place: Place) -> None:
 
 
 def labels(place: Place) -> None:
-    """Sinks that one function has made."""
-    test_sink_positions.test_what_a_sink_was_made_with_tells_it_from_others(
-        "callbacks of one function", ("bob",), ("ann", "bob"), False
-    )
+    """Two sinks of a stream that one function has made."""
+    test_sink_positions.test_two_sinks_of_a_stream_have_two_labels("callbacks of one function", False)
 
 
-def new_ones(place: Place) -> None:
-    """More sinks of one label than there were."""
-    test_sink_positions.test_no_position_is_above_that_of_a_sink_that_it_may_be()
+def again(place: Place) -> None:
+    """A sink that was refused when it was opened, and is opened again."""
+    test_sink_positions.test_one_that_failed_goes_on_where_it_was("open", "reopened", 2)
 
 
 def bad_records(place: Place) -> None:
@@ -118,7 +117,7 @@ def handlers(place: Place) -> None:
 CHECKS: dict[str, Callable[[Place], None]] = {
     "waits": waits, "fields": fields, "fluent": fluent, "rebuilt": rebuilt,
     "ends": ends, "quiet": quiet, "early": early, "behind": behind,
-    "labels": labels, "new ones": new_ones, "bad records": bad_records, "zips": zips, "handlers": handlers,
+    "labels": labels, "again": again, "bad records": bad_records, "zips": zips, "handlers": handlers,
 }  # fmt: skip
 planted = Plants(CHECKS, raises=(Exception, pytest.fail.Exception))
 
@@ -172,19 +171,16 @@ def an_end_that_moves_when_it_is_asked_for_again(patch: pytest.MonkeyPatch) -> N
 
 
 @planted("labels")
-def sinks_that_only_their_label_tells_apart(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.edges.sink_writer, "fingerprint_of", lambda sink: "")
+def sinks_that_share_a_label(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(hosting.edges.sink_writers, "check_label", lambda stream, sink, labels: None)
 
 
-@planted("new ones")
-def one_more_sink_that_begins_where_others_of_its_label_are(patch: pytest.MonkeyPatch) -> None:
-    def taken(known: Any, declared: Any) -> list[Known]:
-        most = {
-            label: max(each.position for each in known if each.label == label) for label in {k.label for k in known}
-        }
-        return [each._replace(position=most.get(each.label, each.position)) for each in matched(known, declared)]
+@planted("again")
+def a_sink_that_begins_anew_when_it_is_opened_again(patch: pytest.MonkeyPatch) -> None:
+    def _go_on(self: Outlets, writer: SinkWriter) -> None:
+        self.held = {**self.held, writer.stream: {writer.holder: writer.flushed}}
 
-    patch.setattr(test_sink_positions, "matched", taken)
+    patch.setattr(Outlets, "_go_on", _go_on)
 
 
 @planted("bad records")
