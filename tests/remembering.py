@@ -562,6 +562,26 @@ PLACES: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+async def counting(value: Any) -> Any:
+    RATES[value] = RATES.get(value, 0) + 1
+    return value
+
+
+def each_counting(value: Any) -> Any:
+    async def count(value: Any) -> Any:
+        seen.add(value)
+
+    return rx.of(value).map_async(count)
+
+
+CALLS: dict[str, Any] = {
+    "plain": n.map_async(counting), "one by one": n.concat_map(lambda value: rx.of(value).map_async(counting).retry(3)),
+    "in groups": n.group_by(len).flat_map(lambda group: group.map_async(counting)),
+    "made within": n.flat_map(each_counting),
+}  # fmt: skip
+"""What a call remembers decides no output: its answer is recorded."""
+
+
 def remembers(query: Any) -> bool:
     return bool(memories(Plan(query.node, symbolic=True)))
 
@@ -573,6 +593,7 @@ def told() -> dict[str, list[str]]:
     return {
         "remembers": [f"{name}, {at}" for (name, at), is_told in found.items() if name in REMEMBER and not is_told],
         "keeps": [f"{name}, {at}" for (name, at), is_told in found.items() if name in KEEP and is_told],
+        "calls": [name for name, query in CALLS.items() if remembers(query)],
         "for effects": [name for name, f in REMEMBER.items() if remembers(n.do_action(f))],
     }
 

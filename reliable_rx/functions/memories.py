@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dis import Instruction, get_instructions
 from functools import _lru_cache_wrapper, lru_cache, partial
+from inspect import CO_COROUTINE
 from itertools import pairwise
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -94,7 +95,7 @@ def _changes(
 
     *given* are the parameters that hold something else at each call.
     """
-    if id(function) in seen or len(seen) >= READERS_MAX or not is_own(function):
+    if id(function) in seen or len(seen) >= READERS_MAX or not is_own(function) or _is_awaited(function.__code__):
         return
     seen.add(id(function))
     code = function.__code__
@@ -152,7 +153,12 @@ def _is_object(value: Any) -> bool:
 
 
 def _within(code: CodeType) -> list[CodeType]:
-    return [each for each in code.co_consts if is_a(each, CodeType)]
+    return [each for each in code.co_consts if is_a(each, CodeType) and not _is_awaited(each)]
+
+
+def _is_awaited(code: CodeType) -> bool:
+    """Whether *code* is handed to what awaits it, as a call is, whose answer is recorded."""
+    return bool(code.co_flags & CO_COROUTINE)
 
 
 def _steps(code: CodeType) -> list[Instruction]:
