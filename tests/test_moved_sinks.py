@@ -239,6 +239,21 @@ def test_a_sink_that_could_not_be_made_is_declared_all_the_same(is_known: bool) 
     assert books.ids == list(range(25))
 
 
+def test_each_sink_that_could_not_be_made_says_why() -> None:
+    """Also where several of a stream could not: each has a place, and all that is lacking is had once they are made."""
+    books, store = [Books(), Books()], MemoryStore()
+    host = Host(store, [RefusedSink(ValueError(why)) for why in ("no folder", "no key")], retain=1)
+    host.feed(5)
+    assert [why in said for why, said in zip(("no folder", "no key"), host.said("sink"), strict=True)] == [True, True]
+    host.stop()
+    host = Host(store.reopen(), [each.sink(name) for each, name in zip(books, ("mail", "post"), strict=True)], retain=1)
+    host.feed(5)
+    assert not host.said() and not host.said("sink")
+    assert [each.ids for each in books] == [list(range(10))] * 2
+    assert len(host.evaluator.query("same").holders) == 2
+    host.stop()
+
+
 @dataclass
 class Content:
     """A file that has a name now, and keeps what is written to it."""

@@ -196,7 +196,7 @@ class Outlets:
     def _holder(self, stream: str, label: str) -> str:
         """Return the name of one more sink, which may be known from before, or take the place of one that failed."""
         for failed in self.all:
-            if failed.stream == stream and failed.label == label:
+            if failed.stream == stream and failed.failure is not None and failed.label == label != UNMADE:
                 self.all = [each for each in self.all if each is not failed]
                 self._go_on(failed)
                 return failed.holder
