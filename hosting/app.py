@@ -239,7 +239,7 @@ class App:
             check_sink(stream, sink)
             checked_policy(stream, sink, on_error)
             others = [each.sink for each in self.sinks if each.stream == stream and not callable(each.sink)]
-            check_label(stream, answering(sink), [label_of(answering(each)) for each in others])
+            check_label(stream, label_of(answering(sink)), [label_of(answering(each)) for each in others])
         self.sinks.append(DeclaredSink(stream, sink, on_error))
 
     def feed(self, function: Feed) -> Feed:

@@ -17,6 +17,7 @@ from lanes import crossed, examples
 import reliable_rx as rx
 from checkpoint import MemoryStore
 from hosting import App, CallbackSink, ListSource, QueryEvaluator
+from hosting.edges.refused_sink import RefusedSink
 from hosting.edges.sink_positions import UNMADE, Known, label_of, matched
 
 NAMES = ("a", "b", "c")
@@ -157,15 +158,13 @@ def hold_to_its_word(known: list[Known], now: tuple[str, ...], found: list[Known
     assert not any(each.was_declared for each in left)
     numbers = [each.number for each in found]
     assert len(set(numbers)) == len(numbers) >= len(known) and set(numbers) >= {each.number for each in known}
-    assert {each.number: each.position for each in known}.items() <= {
-        each.number: each.position for each in found
-    }.items()
-    for each in here:
-        some = [one for one in known if one.label == each.label]
-        if now.count(each.label) <= len(some):  # of several of a label, which only an older store has, the lowest
-            assert each.position in sorted(one.position for one in some)[: now.count(each.label)]
-        elif each.number not in {one.number for one in some}:
+    for each in found:
+        was = next((one for one in known if one.number == each.number), None)
+        if was is None:  # a new one
             assert each.position == min((one.position for one in left), default=0)
+        else:  # of several of a label, which only an older store has, any may be any
+            alike = [one.position for one in known if one.label == was.label and was.label != UNMADE]
+            assert (each.label, each.position) == (was.label, min([was.position, *alike]))
 
 
 class Mailing:
@@ -297,6 +296,108 @@ def test_one_that_failed_goes_on_where_it_was(breaks_in: str, way: str, runs: in
             pass
         assert not evaluator.incidents.open()
     assert got == beside == list(range(5 * runs + 6))
+
+
+def test_of_two_that_had_one_label_in_an_older_store_each_gets_all() -> None:
+    """Whichever of them is given another label, it begins where the lowest of both was."""
+    for now in (("f", "g"), ("g", "f"), ("g", "h"), ("g",)):
+        found = matched([Known(10, "f"), Known(5, "f", number=1)], now)
+        assert {each.position for each in found} == {5}
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_sink_that_begins_where_another_one_is_missing_is_told(late: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """It is new and has not all, since it may be the other one: also where that one could not be made this time."""
+    store, got = MemoryStore(), list[int]()
+    sinks: list[list[Any]] = [
+        [Mailing("", [], label="mail")],
+        [RefusedSink(ValueError("no folder")), Mailing("", got, label="sms")],
+        [Mailing("", [], label="mail"), Mailing("", got, label="sms")],
+    ]
+    for each in sinks:
+        with QueryEvaluator(store, background=False) as evaluator:
+            pushed = evaluator.push("n")
+            evaluator.create("q", rx.source("n").map(lambda n: n))
+            if late:
+                evaluator.start()
+            for sink in each:
+                evaluator.sink("q", sink)
+            pushed.push([0] * 3)
+            while evaluator.step():
+                pass
+        store = store.reopen()
+    said = [each.getMessage() for each in caplog.records if "is new, and begins at id 3" in each.getMessage()]
+    assert len(said) == 1 and "a Mailing to sms" in said[0]
+    assert got == list(range(3, 9))
+
+
+def test_one_new_sink_takes_the_place_of_one() -> None:
+    """Of two that could not be made, the other one keeps its place until it is made as well."""
+    store, books = MemoryStore(), {"mail": list[int](), "sms": list[int]()}
+    for made in ((), ("mail",), ("mail", "sms")):
+        with QueryEvaluator(store, background=False, retain_events=0) as evaluator:
+            pushed = evaluator.push("n")
+            evaluator.create("q", rx.source("n").map(lambda n: n))
+            for name, got in books.items():
+                if made and name not in made:
+                    continue  # taken out
+                evaluator.sink("q", Mailing("", got, label=name) if made else RefusedSink(ValueError(name)))
+            pushed.push([0] * 3)
+            while evaluator.step():
+                pass
+        store = store.reopen()
+    assert books == {"mail": list(range(9)), "sms": list(range(9))}
+
+
+def test_a_sink_that_is_behind_and_fails_goes_on_behind_what_it_has() -> None:
+    """Its own position counts, not the higher one that the store knows, also when it is opened again without one."""
+    store, got = MemoryStore(), list[int]()
+    for run in range(2):
+        sink: Any = Mailing("", got)
+        if run:
+            sink.open = lambda stream: 2
+            sink.write = lambda first, values: exec("raise ValueError('full')") if first + len(values) > 5 else None
+        with QueryEvaluator(store, background=False) as evaluator:
+            pushed = evaluator.push("n")
+            evaluator.create("q", rx.source("n").map(lambda n: n))
+            evaluator.sink("q", sink)
+            pushed.push([0] * 5)
+            while evaluator.step():
+                pass
+            if run:
+                got.clear()
+                del sink.open, sink.write
+                evaluator.reopen("q")
+                while evaluator.step():
+                    pass
+        store = store.reopen()
+    assert got == list(range(5, 10))
+
+
+def test_a_label_is_asked_for_once() -> None:
+    """One that answers otherwise the next time takes nobody's place."""
+
+    class Moody(Mailing):
+        asked = 0
+
+        @property
+        def label(self) -> str:
+            self.asked += 1
+            return "mail" if self.asked > 2 else "sms"
+
+        @label.setter
+        def label(self, label: str) -> None: ...
+
+    got = list[int](), list[int]()
+    with QueryEvaluator(MemoryStore(), background=False) as evaluator:
+        pushed = evaluator.push("n")
+        evaluator.create("q", rx.source("n").map(lambda n: n))
+        evaluator.sink("q", Mailing("", got[0], label="mail"))
+        evaluator.sink("q", Moody("", got[1]))
+        pushed.push([0] * 3)
+        while evaluator.step():
+            pass
+    assert got == ([0, 1, 2], [0, 1, 2])
 
 
 def refusing(stream: str, /) -> None:

@@ -15,6 +15,7 @@ import pytest
 import reliable_rx as rx
 from checkpoint import SqliteStore
 from hosting import JsonLinesSink, ListSource, QueryEvaluator, SqliteTableSink
+from hosting.edges.sink_positions import label_of
 from hosting.partitioned.lease_guard import LeaseGuard
 from hosting.sinks.flushed_mark import read_mark
 from reliable_rx.errors import CheckpointRefused, PositionUnavailable
@@ -43,7 +44,8 @@ def lines(folder: Path, name: str) -> list[Any]:
 def of_node(folder: Path, name: str) -> Any:
     """Return the sink of a file as a node writes it."""
     place: Any = None
-    return LeaseGuard(file(folder, name), place, lambda: True)
+    found = file(folder, name)
+    return LeaseGuard(found, place, lambda: True, label=label_of(found))
 
 
 SINKS: dict[str, tuple[Callable[[Path, str], Any], Callable[[Path, str], list[Any]]]] = {

@@ -61,6 +61,16 @@ def tell_taken(writer: SinkWriter, before: Known, holders: StreamHolders) -> Non
     )  # fmt: skip
 
 
+def tell_new(writer: SinkWriter, holders: StreamHolders) -> None:
+    """Say in the log that *writer* is new and has not all, since it may be a sink that is not declared any more."""
+    where = f"{place}: " if (place := holders.incidents.place) else ""
+    LOG.warning(
+        "%sthe sink of %r that is %s is new, and begins at id %s: one that has what is before that is not declared, "
+        "and may have been this one",
+        where, writer.stream, described(writer.kind, writer.label), f"{writer.position:,}",
+    )  # fmt: skip
+
+
 def tell_left(stream: Stream, holder: str, known: Known, new: Sequence[SinkWriter]) -> None:
     """Warn that nobody declares a sink, and name the *new* ones that were not taken for it."""
     others = ", ".join(_beside(each) for each in new[:SHOWN_MAX]) + (" and others" if len(new) > SHOWN_MAX else "")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from hosting.sinks.guard import sink_itself
@@ -59,9 +60,8 @@ def target_of(sink: Any) -> str | None:
     return str.__str__(found) or None if isinstance(found, str) else None
 
 
-def check_label(stream: str, sink: Any, labels: Collection[str]) -> None:
-    """*Raises* `ValueError` if one of *labels*, of the other sinks of *stream*, is that of *sink*."""
-    label = label_of(sink)
+def check_label(stream: str, label: str, labels: Collection[str]) -> None:
+    """*Raises* `ValueError` if a sink of *stream* is called *label*, as one of *labels*, those of its others, is."""
     if label in labels and label != UNMADE:
         raise ValueError(
             f"stream {stream!r} has a sink with the label {cut(label)} already, so that a start could not tell which "
@@ -83,9 +83,8 @@ def check_apart(name: str, source: Any, stream: str, sink: Any) -> None:
 
 def kind_of(sink: Any) -> str:
     """Return the name of the class of *sink*, or of the one that it guards or stands for."""
-    if isinstance(sink, StandIn):
-        return sink.stands_for
-    return qualname_of(type(sink_itself(sink)))
+    sink = sink_itself(sink)
+    return sink.stands_for if isinstance(sink, StandIn) else qualname_of(type(sink))
 
 
 Label = tuple[str, bool, str]
@@ -136,16 +135,23 @@ def matched(known: Sequence[Known], declared: Sequence[str]) -> list[Known]:
     >>> [(each.position, each.number) for each in found]
     [(2, 1), (10, 2), (10, 0)]
     """
-    left, found = sorted(known), dict[int, Known]()
+    left, found = sorted(map(partial(_as_low_as_any_alike, known), known)), dict[int, Known]()
     for at, label in enumerate(declared):
         some = [each for each in left if each.label == label]
-        if some:  # several that stand in the place of others have one label, and so had sinks of older stores
+        if some:  # several that stand in the place of others have one label
             found[at] = some[0]
             left.remove(some[0])
     lowest = min((each.position for each in left), default=0)
     fresh = (number for number in itertools.count() if number not in {each.number for each in known})
     new = {at: Known(lowest, label, number=next(fresh)) for at, label in enumerate(declared) if at not in found}
     return [{**found, **new}[at] for at in range(len(declared))] + [each._replace(was_declared=False) for each in left]
+
+
+def _as_low_as_any_alike(known: Sequence[Known], each: Known) -> Known:
+    """Return *each* where the lowest of *known* is that has its label: in an older store several sinks had one."""
+    if each.label in (UNMADE, UNOPENED):
+        return each
+    return each._replace(position=min(one.position for one in known if one.label == each.label))
 
 
 def read_known(holders: Mapping[str, int], labels: Labels) -> list[Known]:

@@ -73,22 +73,22 @@ class SinkWriter:
         self.stream, self.sink, self.on_error, self.pause = stream, sink, on_error, pause
         self.name("")
         self.label, self.kind = label_of(sink), kind_of(sink)
-        self.was_known, self.had = False, cast(int | None, None)
-        """Whether a checkpoint knows its label, and where it stood when it was opened, if it knew that itself."""
+        self.had = cast(int | None, None)
+        """Where it stood when it was opened, if it knew that itself."""
         self.position = self.flushed = 0
         self.old = 0
         """Below this id are values of earlier runs, which may be unreadable."""
         self.skipped = 0
-        self.is_open = self.is_closed = self.lacks_stream = False
+        self.is_open = self.is_closed = self.lacks_stream = self.was_open = False
         self.trouble: StoreUnavailable | None = None
         self.failure: Exception | None = None
         self._given = range(0)
         """The ids of a call that was not taken, until that is told."""
         self._holders, self._incidents, self._unflushed_max = holders, holders.incidents, unflushed_max
 
-    def name(self, holder: str) -> None:
+    def name(self, holder: str, *, was_known: bool = False) -> None:
         """Hold the stream under the name *holder*; before anything is held."""
-        self.holder, self.subject = holder, f"{self.stream}, {holder}"
+        self.holder, self.subject, self.was_known = holder, f"{self.stream}, {holder}", was_known
 
     @property
     def status(self) -> str:
@@ -127,7 +127,7 @@ class SinkWriter:
 
     def begin(self, stream: Stream, position: int) -> None:
         """Write from id *position* on; ids that the stream no longer has are stepped over, or the sink fails."""
-        self.is_open, self.old = True, stream.next_id
+        self.is_open, self.was_open, self.old = True, True, stream.next_id
         self.position = self.flushed = position
         stream.hold(self.holder, position)
         try:

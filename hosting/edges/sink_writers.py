@@ -15,7 +15,7 @@ from typing import Any
 from checkpoint.store import Store
 from hosting.edges.egress import Stream
 from hosting.edges.holders import StreamHolders
-from hosting.edges.moved_sinks import place_taken, tell_left, tell_taken
+from hosting.edges.moved_sinks import place_taken, tell_left, tell_new, tell_taken
 from hosting.edges.pause import Pause
 from hosting.edges.refused_sink import answering
 from hosting.edges.sink_positions import (
@@ -100,11 +100,12 @@ class Outlets:
             raise ValueError(f"this sink is that of stream {before!r} already; make another one for {stream!r}")
         sink = answering(sink)
         self._check_target(stream, sink)
-        check_label(stream, sink, {each.label for each in self.all if each.stream == stream and not each.failure})
         policy, most, pause = checked_policy(stream, sink, on_error), self.buffer_events_max // 2, Pause(self.clock)
         writer = SinkWriter(stream, sink, on_error=policy, holders=self._holders, unflushed_max=most, pause=pause)
-        writer.name(self._holder(stream, writer.label))
-        writer.was_known = writer.holder in self.left.get(stream, {})
+        check_label(
+            stream, writer.label, {each.label for each in self.all if each.stream == stream and not each.failure}
+        )
+        self._name(writer)
         self.all.append(writer)
 
     def _check_target(self, stream: str, sink: Sink) -> None:
@@ -140,7 +141,7 @@ class Outlets:
 
     def _go_on(self, writer: SinkWriter) -> None:
         """Have what is opened in the place of *writer*, which had failed, go on behind what that one had."""
-        position = max(writer.flushed, self._known(writer))  # it may have failed before it was open
+        position = writer.flushed if writer.was_open else self._known(writer)
         self.held = {**self.held, writer.stream: {**self.held.get(writer.stream, {}), writer.holder: position}}
 
     def hold(self, known: dict[str, dict[str, int]], labels: dict[str, Labels]) -> None:
@@ -158,8 +159,7 @@ class Outlets:
         here = [each for each in self.all if each.stream == stream]
         found = {holder_of(each.number): each for each in matched([*before.values()], [each.label for each in here])}
         for writer, holder in zip(here, found, strict=False):
-            writer.name(holder)
-            writer.was_known = holder in before
+            writer.name(holder, was_known=holder in before)
         away = [*found][len(here) :]
         was = {holder: before[holder].was_declared for holder in away}
         self.left[stream] = {holder: found[holder]._replace(was_declared=was[holder]) for holder in away}
@@ -193,22 +193,25 @@ class Outlets:
             if holder not in used and here is not None and holder in here.holders:
                 yield holder, each
 
-    def _holder(self, stream: str, label: str) -> str:
-        """Return the name of one more sink, which may be known from before, or take the place of one that failed."""
+    def _name(self, writer: SinkWriter) -> None:
+        """Have *writer* hold the stream in its own place, if it is known or has failed, or else in a new one."""
+        stream, label = writer.stream, writer.label
         for failed in self.all:
             if failed.stream == stream and failed.failure is not None and failed.label == label != UNMADE:
                 self.all = [each for each in self.all if each is not failed]
                 self._go_on(failed)
-                return failed.holder
+                writer.name(failed.holder, was_known=True)
+                return
         away = dict(self._away(stream))
         for holder, each in away.items():
             if each.label == label:
-                return holder
+                writer.name(holder, was_known=True)
+                return
         used = {each.holder for each in self.all if each.stream == stream} | self.left.get(stream, {}).keys()
-        new = next(holder for holder in map(holder_of, count()) if holder not in used)
+        writer.name(next(holder for holder in map(holder_of, count()) if holder not in used))
         if away:  # it may be one of these
-            self.held[stream] = {**self.held.get(stream, {}), new: min(each.position for each in away.values())}
-        return new
+            lowest = min(each.position for each in away.values())
+            self.held[stream] = {**self.held.get(stream, {}), writer.holder: lowest}
 
     def _known(self, writer: SinkWriter) -> int:
         """Return the position of a sink that does not know it."""
@@ -240,12 +243,13 @@ class Outlets:
         for name in self.left:
             here = [each for each in self.all if each.stream == name]
             new = [each for each in here if not each.was_known]
+            free = [each for each in new if each.is_open]
             for holder, each in list(self._away(name)):
-                may_be_it = {UNMADE: here, UNOPENED: new}.get(each.label, [])
-                now = next((one for one in may_be_it if one.is_open), None)
-                if now is not None:  # each has a place of its own again, or holds what this one lacks
+                if each.label in (UNMADE, UNOPENED) and free:
                     self._holders.release(name, holder)
-                    tell_taken(now, each, self._holders) if now in new else None
+                    tell_taken(free.pop(), each, self._holders)
+                elif each.label == UNMADE and any(one.is_open for one in here):  # it may have been one of these
+                    self._holders.release(name, holder)
                 elif not self._lacks_one(name):
                     tell_left(self._stream(name), holder, each, new)
 
@@ -276,6 +280,8 @@ class Outlets:
             if position > stream.next_id:
                 self._skip_to(stream, position, starting=starting)
             writer.begin(stream, position)
+            if not writer.was_known and writer.had is None and position:
+                tell_new(writer, self._holders)
             if not starting:
                 self._take_place(writer)
             self._warn_if_never(writer, stream)

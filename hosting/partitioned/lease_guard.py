@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hosting.edges.sink_positions import label_of
 from hosting.partitioned.places import Place
 from hosting.sinks.guard import Guard
 from reliable_rx.errors import LeaseLost, invariant
@@ -18,16 +17,11 @@ from reliable_rx.reliable import DeadLetter, Sink, Skipping
 
 
 class LeaseGuard(Guard):
-    """*sink*, for as long as *alive* says so."""
+    """*sink*, called *label* among those of its stream, for as long as *alive* says so."""
 
-    def __init__(self, sink: Sink, place: Place, alive: Callable[[], bool]) -> None:
+    def __init__(self, sink: Sink, place: Place, alive: Callable[[], bool], *, label: str) -> None:
         super().__init__(sink)
-        self._place, self._alive = place, alive
-
-    @property
-    def label(self) -> str:
-        """What tells the sink from others of its stream."""
-        return label_of(self.guarded)
+        self.label, self._place, self._alive = label, place, alive
 
     def open(self, stream: str, /) -> int | None:
         self._check()

@@ -20,7 +20,7 @@ from hosting.app import App, Declared, DeclaredSink, made_source, sink_at
 from hosting.edges.closing import let_go
 from hosting.edges.positions import Point
 from hosting.edges.refused_sink import RefusedSink
-from hosting.edges.sink_positions import check_label, label_of
+from hosting.edges.sink_positions import UNMADE, check_label, kind_of, label_of
 from hosting.edges.sink_writer import checked_policy, tamed
 from hosting.edges.start_positions import Start
 from hosting.engine.cycles import made_of, refuse_cycle
@@ -126,10 +126,10 @@ class Section:
         with ExitStack() as undo:
             found = list[OpenSink]()
             for stream, declared, on_error in self.sinks:
-                labels = [label_of(each.sink) for each in found if each.stream == stream]
-                sink = fenced_at(place, stream, declared, on_error, self.targets, labels)
+                labels = [each.sink.label for each in found if each.stream == stream]
+                sink, label = fenced_at(place, stream, declared, on_error, self.targets, labels)
                 undo.callback(let_go, called(stream, place), sink.close)
-                found.append(OpenSink(stream, LeaseGuard(sink, place, alive), on_error))
+                found.append(OpenSink(stream, LeaseGuard(sink, place, alive, label=label), on_error))
             undo.pop_all()
             return found
 
@@ -177,14 +177,18 @@ class OpenSink(NamedTuple):
 
 def fenced_at(
     place: Place, stream: str, declared: Any, on_error: OnError, targets: Targets, labels: Collection[str]
-) -> Sink:
-    """Make a sink for *place* and fence it; in place of one that refuses that, return one that refuses to open."""
+) -> tuple[Sink, str]:
+    """Make a sink for *place* and fence it; in place of one that refuses that, return one that refuses to open.
+
+    It is returned with its label.
+    """
     sink: Sink | None = None
     try:
         sink = sink_at(place, declared)
+        label = label_of(sink)
         checked_policy(stream, sink, on_error)
         targets.check(stream, str(place.partition), sink)
-        check_label(stream, sink, labels)
+        check_label(stream, label, labels)
         claim(sink, Origin(stream, store=place.identity, partition=str(place.partition), group=place.group))
         if isinstance(sink, Fencing):
             sink.fence(place.epoch)
@@ -197,8 +201,8 @@ def fenced_at(
         if isinstance(error, OSError):
             what = f"{called(stream, place)} is not available: {described(error)}"
             raise StoreUnavailable(f"{what}; it is tried again with its partition") from error
-        return RefusedSink(error)
-    return sink
+        return RefusedSink(error, stands_for="sink" if sink is None else kind_of(sink)), UNMADE
+    return sink, label
 
 
 def called(stream: str, place: Place) -> str:

@@ -285,7 +285,8 @@ def test_a_guarded_sink_is_not_written_to_without_a_lease() -> None:
     came: list[Any] = []
     alive = [True]
     lease = Lease(Partition("logs", "a"), MemberId("m"), Epoch(3))
-    sink = LeaseGuard(CallbackSink(lambda n, value: came.append(value)), Place(GROUP, lease), lambda: alive[0])
+    guarded = CallbackSink(lambda n, value: came.append(value))
+    sink = LeaseGuard(guarded, Place(GROUP, lease), lambda: alive[0], label="came")
     sink.open("s")
     sink.write(0, ["x"])
     alive[0] = False

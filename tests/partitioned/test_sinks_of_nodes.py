@@ -40,8 +40,17 @@ def foreign(folder: Path) -> Callable[[Place], Any]:
     return make
 
 
+class Unnamed(CallbackSink):
+    """A sink that cannot say what it is called."""
+
+    @property
+    def label(self) -> str:
+        raise KeyError("no name today")
+
+
 CASES: dict[str, tuple[Callable[[Path], Callable[[Place], Any]], str]] = {
     "made": (lambda folder: refuses, "no such folder"),
+    "named": (lambda folder: lambda place: Unnamed(refuse), "no name today"),
     "fenced": (unfenced, "holds no epoch"),
     "opened": (foreign, "file is not a database"),
     "written": (lambda folder: lambda place: CallbackSink(refuse), "no such customer"),
