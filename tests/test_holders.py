@@ -9,7 +9,7 @@ import pytest
 
 import reliable_rx as rx
 from checkpoint import MemoryStore, SqliteStore
-from hosting import Deliveries, ListSource, QueryEvaluator, StreamSource
+from hosting import CallbackSink, Deliveries, ListSource, QueryEvaluator, StreamSource
 from hosting.cli.command import main
 from hosting.edges.holders import ABSENT_S
 from hosting.sinks import CallbackSink
@@ -344,6 +344,22 @@ def test_holders_of_a_stopped_store_are_listed_and_let_go(tmp_path: Any, capsys:
         host.feed(MORE)
         assert not host.waits and host.evaluator.stream("same").next_id == len(host.numbers)
         host.evaluator.close()
+
+
+def test_a_sink_that_the_app_declares_is_not_let_go(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be given all that is kept once more; taken out, it is let go behind the next stop."""
+    folder = tmp_path / "q.store"
+    for declares in (True, False):
+        with SqliteStore(folder) as store:
+            host = Host(store)
+            if declares:
+                host.evaluator.sink("same", CallbackSink(print))
+            host.feed(3)
+            host.evaluator.checkpoint()
+            host.evaluator.close()
+        assert main(["release", str(folder), "same", "sink 0"]) == (2 if declares else 0)
+        said = capsys.readouterr()
+        assert "a sink that the app declared which ran last" in said.err if declares else "not kept" in said.out
 
 
 def test_who_is_not_there_yet_is_absent_whoever_else_is() -> None:

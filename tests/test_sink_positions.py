@@ -149,7 +149,7 @@ def test_no_position_is_above_that_of_a_sink_that_it_may_be() -> None:
                 for number, (position, label, was_declared) in enumerate(zip((7, 3), before, declared, strict=True))
             ]
             for now in [each for count in (0, 1, 2, 3) for each in permutations((*LABELS, UNMADE), count)]:
-                hold_to_its_word(known, now, matched(known, now))
+                hold_to_its_word(known, now, matched(known, [Known(0, each) for each in now]))
 
 
 def hold_to_its_word(known: list[Known], now: tuple[str, ...], found: list[Known]) -> None:
@@ -160,8 +160,14 @@ def hold_to_its_word(known: list[Known], now: tuple[str, ...], found: list[Known
     assert len(set(numbers)) == len(numbers) >= len(known) and set(numbers) >= {each.number for each in known}
     for each in found:
         was = next((one for one in known if one.number == each.number), None)
-        if was is None:  # a new one
-            assert each.position == min((one.position for one in left), default=0)
+        if was is None:  # a new one: as low as all that it may be
+            new = [one for one in here if one.number not in {one.number for one in known}]
+            unmade = [one.position for one in left if one.label == UNMADE]
+            declared = {one.number for one in known if one.was_declared and one.label != UNMADE}
+            renamed = [one.position for one in left if one.number in declared]
+            is_sure = UNMADE not in now and len(new) <= len(renamed)
+            lowest = min([*unmade, *(renamed if is_sure else [])], default=0)
+            assert each.position == (0 if each.label == UNMADE else lowest)
         else:  # of several of a label, which only an older store has, any may be any
             alike = [one.position for one in known if one.label == was.label and was.label != UNMADE]
             assert (each.label, each.position) == (was.label, min([was.position, *alike]))
@@ -301,34 +307,59 @@ def test_one_that_failed_goes_on_where_it_was(breaks_in: str, way: str, runs: in
 def test_of_two_that_had_one_label_in_an_older_store_each_gets_all() -> None:
     """Whichever of them is given another label, it begins where the lowest of both was."""
     for now in (("f", "g"), ("g", "f"), ("g", "h"), ("g",)):
-        found = matched([Known(10, "f"), Known(5, "f", number=1)], now)
+        found = matched([Known(10, "f"), Known(5, "f", number=1)], [Known(0, each) for each in now])
         assert {each.position for each in found} == {5}
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_a_sink_that_begins_where_another_one_is_missing_is_told(late: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """It is new and has not all, since it may be the other one: also where that one could not be made this time."""
+Case = tuple[list[list[str]], list[int]]
+BEGINS: dict[str, Case] = {
+    "beside another one": ([["mail"], ["mail", "sms"]], [0]),
+    "in the place of one": ([["mail"], ["sms"]], [3]),
+    "in its place, both back": ([["mail"], ["sms"], ["mail", "sms"]], [3]),
+    "in its place, a run later": ([["mail"], [], ["sms"]], [0]),
+    "two in the place of one": ([["mail"], ["sms", "post"]], [0]),
+    "one in the place of two": ([["mail", "post"], ["sms"]], [3]),
+    "beside one that cannot be made": ([["mail"], ["(mail)", "sms"], ["mail", "sms"]], [0]),
+    "made at last": ([["mail"], ["mail", "(sms)"], ["mail", "sms"]], [0]),
+    "made at last, and left out before": ([["mail"], ["mail", "(sms)"], ["mail"], ["mail", "sms"]], [0]),
+    "of another class": ([["MAIL"], ["sms"]], [0]),
+    "where one of another class was left long ago": ([["MAIL"], ["mail"], ["mail", "sms"]], [0]),
+}
+"""Sinks that each app has, in order ("(mail)" cannot be made, "MAIL" is of another class), and where sms begins."""
+
+
+class OtherMailing(Mailing):
+    """A sink of another class."""
+
+
+def made(name: str, got: list[int]) -> Any:
+    if name.startswith("("):
+        return RefusedSink(ValueError("no folder"))
+    return (OtherMailing if name.isupper() else Mailing)("", got, label=name)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the start", "after it"])
+@pytest.mark.parametrize("case", BEGINS)
+def test_where_a_new_sink_begins(case: str, late: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """At 0, but in the place of one that the last app had; and the log says where it does not begin at 0."""
+    apps, (begins,) = BEGINS[case]
     store, got = MemoryStore(), list[int]()
-    sinks: list[list[Any]] = [
-        [Mailing("", [], label="mail")],
-        [RefusedSink(ValueError("no folder")), Mailing("", got, label="sms")],
-        [Mailing("", [], label="mail"), Mailing("", got, label="sms")],
-    ]
-    for each in sinks:
+    for names in apps:
         with QueryEvaluator(store, background=False) as evaluator:
             pushed = evaluator.push("n")
             evaluator.create("q", rx.source("n").map(lambda n: n))
             if late:
                 evaluator.start()
-            for sink in each:
-                evaluator.sink("q", sink)
+            for name in names:
+                evaluator.sink("q", made(name, got if name == "sms" else []))
             pushed.push([0] * 3)
             while evaluator.step():
                 pass
         store = store.reopen()
-    said = [each.getMessage() for each in caplog.records if "is new, and begins at id 3" in each.getMessage()]
-    assert len(said) == 1 and "a Mailing to sms" in said[0]
-    assert got == list(range(3, 9))
+    begins = 0 if late else begins
+    assert got == list(range(begins, 3 * len(apps)))
+    said = [each.getMessage() for each in caplog.records if "is new, and begins" in each.getMessage()]
+    assert len(said) == bool(begins) and all("a Mailing to sms is new, and begins at id 3" in each for each in said)
 
 
 def test_one_new_sink_takes_the_place_of_one() -> None:

@@ -66,7 +66,10 @@ def holders(store: StoreReader) -> Iterator[tuple[str, str, int]]:
 
 
 def release(address: StoreAddress, stream: str, holder: str | None) -> int:
-    """Let *holder* of *stream* go. *Raises* `BadUsage` if nobody of that name holds it, `StoreOwned` while it runs."""
+    """Let *holder* of *stream* go.
+
+    *Raises* `BadUsage` if nobody of that name holds it, or the app has it as a sink; `StoreOwned` while it runs.
+    """
     if holder is None:
         with address.look() as store:
             raise BadUsage(not_held(stream, holder, holder_rows(store)))
@@ -79,6 +82,11 @@ def release(address: StoreAddress, stream: str, holder: str | None) -> int:
             "incidents_left_out": status.incidents_left_out,
             "told_at": time.time(),
         }
+        if not may_let_go(store, stream, holder):
+            raise BadUsage(
+                f"{holder!r} is a sink that the app declared which ran last: it would begin anew, and be given again "
+                f"all that is kept; take it out of the app, and let it go behind the next stop"
+            )
         position = let_go(store, stream, holder, told=told if status.told_s is not None else {})
         if position is None:
             raise BadUsage(not_held(stream, holder, holder_rows(store)))

@@ -65,8 +65,7 @@ def tell_new(writer: SinkWriter, holders: StreamHolders) -> None:
     """Say in the log that *writer* is new and has not all, since it may be a sink that is not declared any more."""
     where = f"{place}: " if (place := holders.incidents.place) else ""
     LOG.warning(
-        "%sthe sink of %r that is %s is new, and begins at id %s: one that has what is before that is not declared, "
-        "and may have been this one",
+        "%sthe sink of %r that is %s is new, and begins at id %s, where one is that the last app had in its place",
         where, writer.stream, described(writer.kind, writer.label), f"{writer.position:,}",
     )  # fmt: skip
 
@@ -74,15 +73,15 @@ def tell_new(writer: SinkWriter, holders: StreamHolders) -> None:
 def tell_left(stream: Stream, holder: str, known: Known, new: Sequence[SinkWriter]) -> None:
     """Warn that nobody declares a sink, and name the *new* ones that were not taken for it."""
     others = ", ".join(_beside(each) for each in new[:SHOWN_MAX]) + (" and others" if len(new) > SHOWN_MAX else "")
-    beside = f"; not taken for it: {others}" if new else ""
+    beside = f"; new is {others}" if new else ""
     why = f"{GONE}: {known}, which has what is below id {known.position:,}{beside}"
     registry = stream.registry
     stream.leave(holder, registry.absence(why, Patience.NONE))
     way = way_to_release(registry.store, stream.name, holder)
-    message = f"{why}; declare it again, or let it go with {way}"
+    message = f"{why}; declare it again (under this label, if it was renamed), or let it go with {way}"
     registry.incidents.report("holder", f"{stream.name}/{holder}", message, level=logging.WARNING)
 
 
 def _beside(writer: SinkWriter) -> str:
-    has = "which does not say what it has" if writer.had is None else f"which has what is below id {writer.had:,}"
+    has = f"which {'begins at' if writer.had is None else 'has what is below'} id {writer.position:,}"
     return f"{described(writer.kind, writer.label)}, {has if writer.is_open else 'which has not been opened'}"

@@ -3,13 +3,14 @@
 A checkpoint holds positions under the numbers of sinks and a label of each: where it writes, or what it calls. An app
 may have removed a sink, moved one, or put them in another order. So a declared sink takes number and position of its
 label, and that of one which is not declared stays until somebody lets it go, since it may come back, or until it is
-found to have moved (`hosting.edges.moved_sinks`). Nothing is guessed in favour of loss: a sink that nobody knows may be
-one that was moved, so it begins where the lowest of those that are not declared stays, and gets again what it may have
-had. Two sinks of a stream have two labels, or the second is refused. Rejected: the number alone (the next sink took
-over the position of one that was removed), labels as the only names (a moved file would begin anew), handing the
-position of a sink that is not declared to any new one (it came back without it), numbers in the order of the
-declarations (what the log named was another sink in the store until the next checkpoint), and sinks of one label, told
-apart by what they were made with (an edit or another Python changes that, and then one took the place of another).
+found to have moved (`hosting.edges.moved_sinks`). One that nobody knows begins at 0, or, if the last app had one of its
+class in its place, where that was: it may have been renamed. Two sinks of a stream have two labels, or the second is
+refused. Rejected: the number alone (the next sink took over the position of one that was removed), labels as the only
+names (a moved file would begin anew), handing the position of a sink that is not declared to any new one (it came back
+without it), a new one where the lowest of all was that are not declared (a mistyped path decided for each later sink),
+numbers in the order of the declarations (what the log named was another sink in the store until the next checkpoint),
+and sinks of one label, told apart by what they were made with (an edit or another Python changes that, and then one
+took the place of another).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from hosting.sinks.guard import sink_itself
 from reliable_rx.class_of import qualname_of
@@ -93,6 +94,15 @@ Labels = dict[str, Label]
 """What tells the sinks of a stream from one another, by their holders."""
 
 
+class Named(Protocol):
+    """A sink that is told from others of its stream by its label; *kind* is the name of its class."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+
+
 class Known(NamedTuple):
     """The position of a sink, what tells it from others of its stream, and whether the last app declared it."""
 
@@ -124,27 +134,46 @@ def described(kind: str, label: str) -> str:
     return f"a {name}" if label in ("", kind) else f"a {name} to {label}"
 
 
-def matched(known: Sequence[Known], declared: Sequence[str]) -> list[Known]:
+def matched(known: Sequence[Known], declared: Sequence[Named]) -> list[Known]:
     """Return what is known of the sinks *declared* now, by their labels, and behind them of those that are not.
 
     Each that is known keeps its number.
 
-    >>> [each.position for each in matched([Known(10, "a"), Known(2, "b", number=1)], ["b"])]
+    >>> [each.position for each in matched([Known(10, "a"), Known(2, "b", number=1)], [Known(0, "b")])]
     [2, 10]
-    >>> found = matched([Known(10, "a"), Known(2, "b", number=1)], ["b", "moved"])
+    >>> found = matched([Known(10, "a"), Known(2, "b", number=1)], [Known(0, "b"), Known(0, "renamed")])
     >>> [(each.position, each.number) for each in found]
     [(2, 1), (10, 2), (10, 0)]
     """
     left, found = sorted(map(partial(_as_low_as_any_alike, known), known)), dict[int, Known]()
-    for at, label in enumerate(declared):
-        some = [each for each in left if each.label == label]
+    for at, sink in enumerate(declared):
+        some = [each for each in left if each.label == sink.label]
         if some:  # several that stand in the place of others have one label
             found[at] = some[0]
             left.remove(some[0])
-    lowest = min((each.position for each in left), default=0)
+    new = {at: sink for at, sink in enumerate(declared) if at not in found}
+    kinds = [each.kind for each in new.values()]
+    all_are_made = UNMADE not in {each.label for each in declared}
     fresh = (number for number in itertools.count() if number not in {each.number for each in known})
-    new = {at: Known(lowest, label, number=next(fresh)) for at, label in enumerate(declared) if at not in found}
-    return [{**found, **new}[at] for at in range(len(declared))] + [each._replace(was_declared=False) for each in left]
+    for at, sink in new.items():
+        position = 0 if sink.label == UNMADE else begins_at(sink.kind, left, kinds.count(sink.kind) * all_are_made)
+        found[at] = Known(position, sink.label, number=next(fresh))
+    return [found[at] for at in range(len(declared))] + [each._replace(was_declared=False) for each in left]
+
+
+def begins_at(kind: str, left: Collection[Known], new: int) -> int:
+    """Return where a new sink of class *kind* begins: where the lowest of those *left* is that it may be, or at 0.
+
+    It may be one that could not be made. Of the *new* sinks of its class it may be a renamed one, if the last app had
+    as many of that class which are not declared now; 0 if nothing can be said of that.
+
+    >>> left = [Known(7, "f", kind="K"), Known(3, "g", kind="L"), Known(5, "h", was_declared=False, kind="K")]
+    >>> begins_at("K", left, 1), begins_at("K", left, 2), begins_at("K", left, 0), begins_at("M", left, 1)
+    (7, 0, 0, 0)
+    """
+    unmade = [each for each in left if each.label in (UNMADE, UNOPENED)]
+    renamed = [each for each in left if each.kind == kind and each.was_declared and each not in unmade]
+    return min([each.position for each in (*unmade, *(renamed if 0 < new <= len(renamed) else ()))], default=0)
 
 
 def _as_low_as_any_alike(known: Sequence[Known], each: Known) -> Known:

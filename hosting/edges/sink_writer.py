@@ -117,7 +117,7 @@ class SinkWriter:
         claim(self.sink, Origin(self.stream, store=store))
         position = self.had = self.sink.open(self.stream)
         self._remark()
-        if position is not None and position < known:
+        if position is not None and position < known and self.was_known:
             LOG.warning(
                 "sink %r has %s of the %s ids that were durable in it: was its file deleted, moved or cut, or is it "
                 "new? What it lacks is written again, as far as its stream has it",

@@ -23,6 +23,7 @@ from hosting.edges.sink_positions import (
     UNOPENED,
     Known,
     Labels,
+    begins_at,
     check_apart,
     check_label,
     holder_of,
@@ -157,7 +158,7 @@ class Outlets:
         """Return the *known* positions of a stream under the names that its holders have in this run."""
         before = {holder_of(each.number): each for each in read_known(known, labels)}
         here = [each for each in self.all if each.stream == stream]
-        found = {holder_of(each.number): each for each in matched([*before.values()], [each.label for each in here])}
+        found = {holder_of(each.number): each for each in matched([*before.values()], here)}
         for writer, holder in zip(here, found, strict=False):
             writer.name(holder, was_known=holder in before)
         away = [*found][len(here) :]
@@ -209,9 +210,7 @@ class Outlets:
                 return
         used = {each.holder for each in self.all if each.stream == stream} | self.left.get(stream, {}).keys()
         writer.name(next(holder for holder in map(holder_of, count()) if holder not in used))
-        if away:  # it may be one of these
-            lowest = min(each.position for each in away.values())
-            self.held[stream] = {**self.held.get(stream, {}), writer.holder: lowest}
+        self.held[stream] = {**self.held.get(stream, {}), writer.holder: begins_at(writer.kind, away.values(), 0)}
 
     def _known(self, writer: SinkWriter) -> int:
         """Return the position of a sink that does not know it."""
