@@ -12,7 +12,6 @@ from checkpoint import MemoryStore, SqliteStore
 from hosting import CallbackSink, Deliveries, ListSource, QueryEvaluator, StreamSource
 from hosting.cli.command import main
 from hosting.edges.holders import ABSENT_S
-from hosting.sinks import CallbackSink
 from reliable_rx.errors import StoreUnavailable
 
 BUFFER = 50

@@ -338,6 +338,36 @@ def made(name: str, got: list[int]) -> Any:
     return (OtherMailing if name.isupper() else Mailing)("", got, label=name)
 
 
+UNMADE_APPS = [
+    ["a", "a (c)", "a", "a c"], ["a b", "a (c)", "a", "a c"], ["a b", "a (b) (c)", "a b", "a b c"],
+    ["a b", "a (b)", "a (b)", "a b"], ["a", "(c) a", "b a", "b a c"], ["a b", "a (b) (c)", "a b (c)", "a b c"],
+    ["(a) (b)", "a", "a b"], ["a", "a (b) (c)", "a (b)", "a c", "a b c"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("apps", UNMADE_APPS, ids=" | ".join)
+def test_a_sink_that_could_not_be_made_keeps_its_place(apps: list[str]) -> None:
+    """Whatever else comes and goes, and though nothing is retained: once made, each has all, and no place is left."""
+    store, got = MemoryStore(), {name: list[int]() for name in "abc"}
+    for number, app in enumerate(apps):
+        new = {name for each in apps[number:] for name in each if name.isalpha()} - {*"".join(apps[:number])}
+        with QueryEvaluator(store, background=False, retain_events=100 if new else 0) as evaluator:
+            pushed = evaluator.push("n")
+            evaluator.create("q", rx.source("n").map(lambda n: n))
+            for name in app.split():
+                evaluator.sink("q", made(name, got.get(name, [])))
+            pushed.push([0] * 3)
+            while evaluator.step():
+                pass
+            if number == len(apps) - 1:
+                there = {name for each in apps for name in each if name.isalpha()}
+                assert len(evaluator.stream("q").holders) == len(there)
+                assert len(evaluator.incidents.open()) == len(there) - len(app.split())
+        store = store.reopen()
+    for name in apps[-1].split():
+        assert got[name] == list(range(3 * len(apps))), name
+
+
 @pytest.mark.parametrize("late", [False, True], ids=["before the start", "after it"])
 @pytest.mark.parametrize("case", BEGINS)
 def test_where_a_new_sink_begins(case: str, late: bool, caplog: pytest.LogCaptureFixture) -> None:

@@ -36,7 +36,9 @@ def holder_rows(store: StoreReader) -> Iterator[tuple[str, str, int, str, str]]:
     labels = sinks_in(store)
     for stream, holder, position in sorted(holders(store)):
         label, was_declared, kind, *_ = labels.get(stream, {}).get(holder, ("", True, "", ""))
-        what = described(kind, label) + ("" if was_declared else ", not declared any more") if label else ""
+        what = (
+            described(kind, label) + ("" if was_declared is not False else ", not declared any more") if label else ""
+        )
         yield *lagging(store, stream, holder, position), what
 
 
@@ -134,4 +136,4 @@ def let_go(store: Store, stream: str, holder: str, *, told: dict[str, Any] | Non
 def may_let_go(store: StoreReader, stream: str, holder: str) -> bool:
     """Whether *holder* is not a sink that the app declared which ran last."""
     label, was_declared, *_ = sinks_in(store).get(stream, {}).get(holder, ("", False))
-    return not (is_sink(holder) and label and was_declared)
+    return not (is_sink(holder) and label and was_declared is not False)

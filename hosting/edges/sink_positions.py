@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from hosting.sinks.guard import sink_itself
@@ -26,9 +27,7 @@ from reliable_rx.names import SINK
 from reliable_rx.operators.contract.arguments import cut
 
 UNMADE = "(not made)"
-"""The label of what stands in the place of a sink that could not be made or opened, and may be one that is known."""
-UNOPENED = "(never opened)"
-"""The same where no other is known that it could be: its place is its own."""
+"""The label of what stands in the place of a sink that could not be made: it may be one that is known."""
 
 
 class StandIn:
@@ -88,8 +87,11 @@ def kind_of(sink: Any) -> str:
     return sink.stands_for if isinstance(sink, StandIn) else qualname_of(type(sink))
 
 
-Label = tuple[str, bool, str]
-"""What a checkpoint has of a sink besides its position: label, whether it is declared, and class."""
+Label = tuple[str, bool | None, str]
+"""What a checkpoint has of a sink besides its position: label, whether it is declared, and class.
+
+None: it is not certain, as it may be one that could not be made.
+"""
 Labels = dict[str, Label]
 """What tells the sinks of a stream from one another, by their holders."""
 
@@ -104,17 +106,21 @@ class Named(Protocol):
 
 
 class Known(NamedTuple):
-    """The position of a sink, what tells it from others of its stream, and whether the last app declared it."""
+    """The position of a sink, what tells it from others of its stream, and whether the last app declared it.
+
+    None: it may have been one that could not be made.
+    """
 
     position: int
     label: str
-    was_declared: bool = True
+    was_declared: bool | None = True
     kind: str = ""
     number: int = 0
 
-    def stored(self, *, is_gone: bool) -> Label:
-        """Return what a checkpoint has of it, which nobody declares now: it *is_gone* if that is certain."""
-        return self.label, self.was_declared and not is_gone, self.kind
+    def stored(self, *, is_gone: bool | None) -> Label:
+        """Return what a checkpoint has of it, which nobody declares now: it *is_gone*; None: that is not certain."""
+        may_be_there = {False: self.was_declared, None: None}.get(is_gone, False)
+        return self.label, may_be_there if self.was_declared is not False else False, self.kind
 
     def __str__(self) -> str:
         return described(self.kind, self.label)
@@ -125,12 +131,12 @@ def described(kind: str, label: str) -> str:
 
     >>> described("JsonLinesSink", "/tmp/out"), described("Mail", "Mail"), described("", "/tmp/out")
     ('a JsonLinesSink to /tmp/out', 'a Mail', 'a sink to /tmp/out')
-    >>> described("JsonLinesSink", UNOPENED)
-    'a JsonLinesSink that was never opened'
+    >>> described("JsonLinesSink", UNMADE)
+    'a JsonLinesSink that could not be made'
     """
     name = kind.rpartition(".")[2] or "sink"
-    if label in (UNMADE, UNOPENED):
-        return f"a {name} that was never opened"
+    if label == UNMADE:
+        return f"a {name} that could not be made"
     return f"a {name}" if label in ("", kind) else f"a {name} to {label}"
 
 
@@ -145,7 +151,8 @@ def matched(known: Sequence[Known], declared: Sequence[Named]) -> list[Known]:
     >>> [(each.position, each.number) for each in found]
     [(2, 1), (10, 2), (10, 0)]
     """
-    left, found = sorted(map(partial(_as_low_as_any_alike, known), known)), dict[int, Known]()
+    alike = map(partial(_as_low_as_any_alike, known), known)
+    left, found = sorted(alike, key=attrgetter("position", "number")), dict[int, Known]()
     for at, sink in enumerate(declared):
         some = [each for each in left if each.label == sink.label]
         if some:  # several that stand in the place of others have one label
@@ -171,14 +178,14 @@ def begins_at(kind: str, left: Collection[Known], new: int) -> int:
     >>> begins_at("K", left, 1), begins_at("K", left, 2), begins_at("K", left, 0), begins_at("M", left, 1)
     (7, 0, 0, 0)
     """
-    unmade = [each for each in left if each.label in (UNMADE, UNOPENED)]
+    unmade = [each for each in left if each.label == UNMADE]
     renamed = [each for each in left if each.kind == kind and each.was_declared and each not in unmade]
     return min([each.position for each in (*unmade, *(renamed if 0 < new <= len(renamed) else ()))], default=0)
 
 
 def _as_low_as_any_alike(known: Sequence[Known], each: Known) -> Known:
     """Return *each* where the lowest of *known* is that has its label: in an older store several sinks had one."""
-    if each.label in (UNMADE, UNOPENED):
+    if each.label == UNMADE:
         return each
     return each._replace(position=min(one.position for one in known if one.label == each.label))
 

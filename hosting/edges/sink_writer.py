@@ -89,6 +89,8 @@ class SinkWriter:
     def name(self, holder: str, *, was_known: bool = False) -> None:
         """Hold the stream under the name *holder*; before anything is held."""
         self.holder, self.subject, self.was_known = holder, f"{self.stream}, {holder}", was_known
+        self.is_back = False
+        """Whether it may have been one that could not be made the last time."""
 
     @property
     def status(self) -> str:
@@ -106,7 +108,7 @@ class SinkWriter:
         """Forget that it failed, so that it is opened again; return whether it had."""
         failed, self.failure = self.failure is not None, None
         if failed:
-            self.is_closed = False
+            self.is_closed, self.was_known = False, self.was_known or self.was_open
         return failed
 
     def open(self, known: int, store: str) -> int:

@@ -20,7 +20,6 @@ from hosting.edges.pause import Pause
 from hosting.edges.refused_sink import answering
 from hosting.edges.sink_positions import (
     UNMADE,
-    UNOPENED,
     Known,
     Labels,
     begins_at,
@@ -161,6 +160,7 @@ class Outlets:
         found = {holder_of(each.number): each for each in matched([*before.values()], here)}
         for writer, holder in zip(here, found, strict=False):
             writer.name(holder, was_known=holder in before)
+            writer.is_back = writer.was_known and before[holder].was_declared is None and writer.label != UNMADE
         away = [*found][len(here) :]
         was = {holder: before[holder].was_declared for holder in away}
         self.left[stream] = {holder: found[holder]._replace(was_declared=was[holder]) for holder in away}
@@ -171,20 +171,17 @@ class Outlets:
         """Return what tells the sinks of each stream from one another, and whether it is declared, by their holders."""
         found: dict[str, Labels] = {}
         for stream in self.left:
-            are_all_here = self.are_told and not self._lacks_one(stream)
-            found[stream] = {holder: each.stored(is_gone=are_all_here) for holder, each in self._away(stream)}
-        may_be_others = {stream for stream, each in found.items() if any(declared for _, declared, _ in each.values())}
+            is_gone = self.are_told and (None if self._lacks_one(stream) else True)
+            found[stream] = {holder: each.stored(is_gone=is_gone) for holder, each in self._away(stream)}
         for writer in self.all:
-            is_its_own = writer.label == UNMADE and writer.stream not in may_be_others
-            label = UNOPENED if is_its_own else writer.label
-            found.setdefault(writer.stream, {})[writer.holder] = label, True, writer.kind
+            found.setdefault(writer.stream, {})[writer.holder] = writer.label, True, writer.kind
         return found
 
     def undeclared(self) -> Iterator[tuple[str, str, Known]]:
         """Give the sinks that the app, whose sinks are not here, does not declare any more, with stream and holder."""
         for stream in list(self.left):
             for holder, each in list(self._away(stream)):
-                if not each.was_declared or (self.streams is not None and stream not in self.streams):
+                if each.was_declared is False or (self.streams is not None and stream not in self.streams):
                     yield stream, holder, each
 
     def _away(self, stream: str) -> Iterator[tuple[str, Known]]:
@@ -207,6 +204,7 @@ class Outlets:
         for holder, each in away.items():
             if each.label == label:
                 writer.name(holder, was_known=True)
+                self._incidents.resolve("holder", f"{stream}/{holder}")
                 return
         used = {each.holder for each in self.all if each.stream == stream} | self.left.get(stream, {}).keys()
         writer.name(next(holder for holder in map(holder_of, count()) if holder not in used))
@@ -242,13 +240,11 @@ class Outlets:
         for name in self.left:
             here = [each for each in self.all if each.stream == name]
             new = [each for each in here if not each.was_known]
-            free = [each for each in new if each.is_open]
+            may_be_it = [each for each in here if each.is_back] + [each for each in new if each.is_open]
             for holder, each in list(self._away(name)):
-                if each.label in (UNMADE, UNOPENED) and free:
+                if each.label == UNMADE and may_be_it:
                     self._holders.release(name, holder)
-                    tell_taken(free.pop(), each, self._holders)
-                elif each.label == UNMADE and any(one.is_open for one in here):  # it may have been one of these
-                    self._holders.release(name, holder)
+                    tell_taken(may_be_it.pop(0), each, self._holders)
                 elif not self._lacks_one(name):
                     tell_left(self._stream(name), holder, each, new)
 
