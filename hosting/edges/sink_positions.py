@@ -119,8 +119,9 @@ class Known(NamedTuple):
 
     def stored(self, *, is_gone: bool | None) -> Label:
         """Return what a checkpoint has of it, which nobody declares now: it *is_gone*; None: that is not certain."""
-        may_be_there = {False: self.was_declared, None: None}.get(is_gone, False)
-        return self.label, may_be_there if self.was_declared is not False else False, self.kind
+        if is_gone or self.was_declared is False:
+            return self.label, False, self.kind
+        return self.label, None if is_gone is None else self.was_declared, self.kind
 
     def __str__(self) -> str:
         return described(self.kind, self.label)
