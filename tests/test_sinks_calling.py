@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from reliable_rx.errors import TooLate
 
 Call = Callable[[QueryEvaluator, Any], Any]
 
+LABELS = count()
 CALLS: dict[str, Call] = {
     "create": lambda evaluator, value: evaluator.create(f"session-{value}", rx.source("n").count()),
     "create again": lambda evaluator, _: evaluator.create("same", rx.source("n")),
@@ -23,7 +25,7 @@ CALLS: dict[str, Call] = {
     "full checkpoint": lambda evaluator, _: evaluator.checkpoint(full=True),
     "restart": lambda evaluator, _: evaluator.restart("other"),
     "statistics": lambda evaluator, _: evaluator.statistics(),
-    "sink": lambda evaluator, _: evaluator.sink("other", CallbackSink(lambda n, value: None)),
+    "sink": lambda evaluator, _: evaluator.sink("other", CallbackSink(lambda n, value: None, label=str(next(LABELS)))),
 }
 
 

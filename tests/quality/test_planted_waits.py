@@ -172,7 +172,7 @@ def an_end_that_moves_when_it_is_asked_for_again(patch: pytest.MonkeyPatch) -> N
 
 @planted("labels")
 def sinks_that_share_a_label(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(hosting.edges.sink_writers, "check_label", lambda stream, sink, labels: None)
+    patch.setattr(hosting.edges.sink_writers, "check_label", lambda stream, label, labels: None)
 
 
 @planted("again")
