@@ -22,6 +22,7 @@ from reliable_rx import operators as ops
 from reliable_rx.runtime.rows import Report
 from reliable_rx.testing import parse_marbles
 from reliable_rx.testing.hosted import HostedRun
+from reliable_rx.testing.marbles import COMPLETED
 from reliable_rx.testing.oracle import comparable
 
 STREAMS = ("-0-1-2-0-1-(22)-0-1|", "--1-0-2--(01)---2-1-0---|")
@@ -95,6 +96,31 @@ def check_edits(name: str, edit: str) -> None:
     assert same or edited.told or name in NOT_TOLD
     if edit == "a function" or "shared" not in name:
         assert same and not edited.told, [str(report) for report in edited.reports]
+
+
+ENOUGH: dict[str, Callable[[Any], Any]] = {
+    "windows by a timer": lambda source: source.window_when(lambda: rx.timer(1.5)).take(3),
+    "windows by time": lambda source: source.window_with_time(1.5).take(3),
+    "windows by count": lambda source: source.window_with_count(3).take(2),
+    "groups": lambda source: source.group_by(lambda x: x).take(1),
+    "groups, behind a map": lambda source: source.group_by(lambda x: x).map(lambda group: group).take(1),
+    "groups, up to a condition": lambda source: source.group_by(lambda x: x).take_while(lambda group: group.key == 0),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("name", ENOUGH)
+def test_what_has_had_enough_of_groups_goes_on_without_more(name: str, edit: str) -> None:
+    """An edit before it lets it not begin again while groups are read, so that the query completes."""
+
+    def build(ops: Any, rx: Any, source: Any) -> Any:
+        return ENOUGH[name](source).flat_map(lambda group: group.to_list())
+
+    plain = EditedRun(build, 1, edit=None).play()
+    assert plain[-1].kind == COMPLETED
+    edited = EditedRun(build, 1, edit=EDITS[edit])
+    assert [comparable(each) for each in edited.play()] == [comparable(each) for each in plain]
+    assert not edited.told
 
 
 class TakenOutRun(EditedRun):

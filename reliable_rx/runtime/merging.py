@@ -7,7 +7,7 @@ at all (operators that are new would never have begun).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import itemgetter
@@ -258,13 +258,13 @@ def forget_heard(instance: Instance, kept: Sequence[PlanNode]) -> None:
             instance.states[node.slot] = instance.ops[node.index].initial()
 
 
-def align(instance: Instance, active: dict[str, int], saved: Signature) -> list[str]:
+def align(instance: Instance, active: dict[str, int], saved: Signature, detached: Collection[str]) -> list[str]:
     """Let those run that ran when *active* was saved, which a fresh start may have begun later or ended at once.
 
-    What is new runs if the fresh start has begun it, and nothing runs that is heard by nothing. Returned is what begins
-    anew although it ran: what readers of shared parts had heard is not known, and some are not subscribed yet.
+    What was *detached* ran for the readers of its groups alone. What is new runs if the fresh start has begun it, and
+    nothing that nothing hears. Returned is what begins anew although it ran, as not all its readers are there yet.
     """
-    running = Running(instance, active, saved)
+    running = Running(instance, active, saved, detached)
     for node in instance.plan.nodes:
         if running.of[node.index] and not instance.active & node.bit:
             resubscribe(instance, node)
@@ -276,8 +276,8 @@ def align(instance: Instance, active: dict[str, int], saved: Signature) -> list[
 class Running:
     """Which operators of *instance*, started afresh, are to run, what reads before what is read."""
 
-    def __init__(self, instance: Instance, active: dict[str, int], saved: Signature) -> None:
-        self.instance, self.active = instance, active
+    def __init__(self, instance: Instance, active: dict[str, int], saved: Signature, detached: Collection[str]) -> None:
+        self.instance, self.active, self.detached = instance, active, detached
         self.names = {each[0]: each[1] for each in saved}
         self.places = {each[0]: place for place, each in enumerate(saved)}
         self.anew: list[str] = []
@@ -320,7 +320,7 @@ class Running:
         while node.linear:
             node = node.inputs[0]
             if self._is_kept(node) and self.active[node.path]:
-                return True
+                return node.path not in self.detached
         return False
 
     def _has_begun_anew(self, node: PlanNode) -> bool:

@@ -282,7 +282,7 @@ class Loader:
         self.merged[instance] = fitted
         opened = empty(instance, kept)
         started = instance.active
-        begun = align(instance, ran, saved)
+        begun = align(instance, ran, saved, {path for path, place in known.items() if detached >> place & 1})
         forget_heard(instance, kept)
         self.report.fresh += begun
         self.has_begun(instance, fitted, started, opened)
