@@ -33,6 +33,8 @@ LIBRARIES = (sys.prefix, sys.base_prefix, "/usr/", "/dev/", "/proc/", "/sys/")
 """Files below these are read once and kept by whoever has read them: time zones, fonts, shared objects."""
 IN_MEMORY = "/dev/shm/"
 """Where tests may write, although it is below one of those."""
+HEAP = f"{IN_MEMORY}pym-"
+"""How the files are called that `multiprocessing` shares a barrier's memory by, and keeps for the next one."""
 
 
 class State(NamedTuple):
@@ -83,6 +85,8 @@ def path_of(descriptor: str) -> str:
     try:
         path = os.readlink(f"{FILES}/{descriptor}")
     except OSError:  # the one that listed them
+        return ""
+    if path.startswith(HEAP):
         return ""
     is_ours = path.startswith(IN_MEMORY) or (path.startswith("/") and not path.startswith(LIBRARIES))
     return path if is_ours else ""

@@ -40,7 +40,7 @@ planted = Plants(times=TIMES)
 
 @planted("edits")
 def what_ran_does_not_run_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rows, "align", lambda instance, active, saved: [])
+    patch.setattr(rows, "align", lambda instance, active, saved, detached: [])
 
 
 @planted("edits")
