@@ -311,19 +311,18 @@ def test_of_two_that_had_one_label_in_an_older_store_each_gets_all() -> None:
         assert {each.position for each in found} == {5}
 
 
-Case = tuple[list[list[str]], list[int]]
-BEGINS: dict[str, Case] = {
-    "beside another one": ([["mail"], ["mail", "sms"]], [0]),
-    "in the place of one": ([["mail"], ["sms"]], [3]),
-    "in its place, both back": ([["mail"], ["sms"], ["mail", "sms"]], [3]),
-    "in its place, a run later": ([["mail"], [], ["sms"]], [0]),
-    "two in the place of one": ([["mail"], ["sms", "post"]], [0]),
-    "one in the place of two": ([["mail", "post"], ["sms"]], [3]),
-    "beside one that cannot be made": ([["mail"], ["(mail)", "sms"], ["mail", "sms"]], [0]),
-    "made at last": ([["mail"], ["mail", "(sms)"], ["mail", "sms"]], [0]),
-    "made at last, and left out before": ([["mail"], ["mail", "(sms)"], ["mail"], ["mail", "sms"]], [0]),
-    "of another class": ([["MAIL"], ["sms"]], [0]),
-    "where one of another class was left long ago": ([["MAIL"], ["mail"], ["mail", "sms"]], [0]),
+BEGINS: dict[str, tuple[list[list[str]], int]] = {
+    "beside another one": ([["mail"], ["mail", "sms"]], 0),
+    "in the place of one": ([["mail"], ["sms"]], 3),
+    "in its place, both back": ([["mail"], ["sms"], ["mail", "sms"]], 3),
+    "in its place, a run later": ([["mail"], [], ["sms"]], 0),
+    "two in the place of one": ([["mail"], ["sms", "post"]], 0),
+    "one in the place of two": ([["mail", "post"], ["sms"]], 3),
+    "beside one that cannot be made": ([["mail"], ["(mail)", "sms"], ["mail", "sms"]], 0),
+    "made at last": ([["mail"], ["mail", "(sms)"], ["mail", "sms"]], 0),
+    "made at last, and left out before": ([["mail"], ["mail", "(sms)"], ["mail"], ["mail", "sms"]], 0),
+    "of another class": ([["MAIL"], ["sms"]], 0),
+    "where one of another class was left long ago": ([["MAIL"], ["mail"], ["mail", "sms"]], 0),
 }
 """Sinks that each app has, in order ("(mail)" cannot be made, "MAIL" is of another class), and where sms begins."""
 
@@ -372,7 +371,7 @@ def test_a_sink_that_could_not_be_made_keeps_its_place(apps: list[str]) -> None:
 @pytest.mark.parametrize("case", BEGINS)
 def test_where_a_new_sink_begins(case: str, late: bool, caplog: pytest.LogCaptureFixture) -> None:
     """At 0, but in the place of one that the last app had; and the log says where it does not begin at 0."""
-    apps, (begins,) = BEGINS[case]
+    apps, begins = BEGINS[case]
     store, got = MemoryStore(), list[int]()
     for names in apps:
         with QueryEvaluator(store, background=False) as evaluator:
@@ -390,6 +389,33 @@ def test_where_a_new_sink_begins(case: str, late: bool, caplog: pytest.LogCaptur
     assert got == list(range(begins, 3 * len(apps)))
     said = [each.getMessage() for each in caplog.records if "is new, and begins" in each.getMessage()]
     assert len(said) == bool(begins) and all("a Mailing to sms is new, and begins at id 3" in each for each in said)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the start", "after it"])
+def test_a_sink_that_is_refused_where_ids_are_gone_is_told_once_it_is_mended(late: bool) -> None:
+    """It is written nowhere in silence above what it lacks: an incident names the ids, as if it had opened at first."""
+    store, got, told = MemoryStore(), list[int](), list[str]()
+    for run in range(3):
+        sink: Any = Mailing("", got, label="b")
+        if run == 1:
+            sink.open = refusing
+        with QueryEvaluator(store, background=False, retain_events=3) as evaluator:
+            pushed = evaluator.push("n")
+            evaluator.create("q", rx.source("n").map(lambda n: n))
+            evaluator.sink("q", Mailing("", [], label="a"))
+            if run and late:
+                evaluator.start()
+            if run:
+                evaluator.sink("q", sink)
+            for _ in range(10):
+                pushed.push([0])
+                while evaluator.step():
+                    pass
+            evaluator.checkpoint()
+            told = [each.message for each in evaluator.incidents.open() if each.kind == "sink"]
+        store = store.reopen()
+    (said,) = told
+    assert not got and "ids 0 to " in said and "are no longer kept" in said
 
 
 def test_one_new_sink_takes_the_place_of_one() -> None:

@@ -13,14 +13,19 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from dis import get_instructions
 from functools import lru_cache
-from inspect import CO_COROUTINE
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from reliable_rx.class_of import attribute_of, bases_of, is_a
-from reliable_rx.functions.code_names import empty
+from reliable_rx.functions.code_names import code_within, empty, is_awaited
 from reliable_rx.functions.element_changes import function_of
-from reliable_rx.functions.reach import READERS_MAX, attribute, globals_of, is_own, reached
+from reliable_rx.functions.reach import (
+    READERS_MAX,
+    attribute,
+    globals_of,
+    is_own,
+    reached,
+)
 from reliable_rx.operators.contract.operator import Stage
 from reliable_rx.runtime.plan import Plan
 
@@ -123,9 +128,7 @@ class Reader:
 
     def asked(self, function: FunctionType, seen: set[int]) -> Asked:
         """Yield what *function* asks, and what functions of the user's ask that it calls by name."""
-        if id(function) in seen or len(seen) >= READERS_MAX or not is_own(function):
-            return
-        if function.__code__.co_flags & CO_COROUTINE:  # it is handed to what awaits it
+        if id(function) in seen or len(seen) >= READERS_MAX or not is_own(function) or is_awaited(function.__code__):
             return
         seen.add(id(function))
         code, space = function.__code__, function.__globals__
@@ -155,7 +158,7 @@ class Reader:
             asks = self.what_asks(value)
             if asks is not None:
                 yield asks, path, code.co_filename, each.line
-        for part in _parts(code) if within else ():
+        for part in code_within(code) if within else ():
             yield from self.in_code(part, space, known)
 
     def is_near(self, value: Any) -> bool:
@@ -208,12 +211,8 @@ def _closed(function: FunctionType) -> Mapping[str, Any]:
     return {name: cell.cell_contents for name, cell in cells if not empty(cell)}
 
 
-def _parts(code: CodeType) -> Iterator[CodeType]:
-    return (each for each in code.co_consts if is_a(each, CodeType) and not each.co_flags & CO_COROUTINE)
-
-
 def _has_imports(code: CodeType) -> bool:
-    return bool(_imports(code)) or any(map(_has_imports, _parts(code)))
+    return bool(_imports(code)) or any(map(_has_imports, code_within(code)))
 
 
 @lru_cache(maxsize=4096)

@@ -35,11 +35,9 @@ def holder_rows(store: StoreReader) -> Iterator[tuple[str, str, int, str, str]]:
     """Give a row for each holder: of a sink, what it is, and whether the last app had it."""
     labels = sinks_in(store)
     for stream, holder, position in sorted(holders(store)):
-        label, was_declared, kind, *_ = labels.get(stream, {}).get(holder, ("", True, "", ""))
-        what = (
-            described(kind, label) + ("" if was_declared is not False else ", not declared any more") if label else ""
-        )
-        yield *lagging(store, stream, holder, position), what
+        label, was_declared, kind, *_ = labels.get(stream, {}).get(holder, ("", True, ""))
+        what = described(kind, label) if label else ""
+        yield *lagging(store, stream, holder, position), what + ", not declared any more" * (was_declared is False)
 
 
 def sinks_in(store: StoreReader) -> dict[str, Labels]:

@@ -6,12 +6,12 @@ that is not declared, if it says itself that it has all that was durable in the 
 opened, and is called as the other one in another folder. (If it has the ids of another stream, it is not opened.)
 
 Each takes the place of one, of several the highest that it can have, if that is called so. All else is told with the
-names of both, and keeps its place; a new sink that does not say what it has begins where the lowest of these is, as a
-renamed function does. The decision is made again after a kill, as the next checkpoint is the first that knows of it.
-Rejected: the last parts of paths alone (the file may be another one), positions alone (two streams that exchange their
-files would both be taken for moved), to let every place go that the new one is not behind (two files that an app has
-made one of were two on purpose), and a function for the one whose name is gone (what was taken out, while another one
-was put in, came back without its place).
+names of both, and keeps its place (`hosting.edges.sink_positions` has where a new sink begins that does not say what it
+has). The decision is made again after a kill, as the next checkpoint is the first that knows of it. Rejected: the last
+parts of paths alone (the file may be another one), positions alone (two streams that exchange their files would both be
+taken for moved), to let every place go that the new one is not behind (two files that an app has made one of were two
+on purpose), and a function for the one whose name is gone (what was taken out, while another one was put in, came back
+without its place).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def tell_taken(writer: SinkWriter, before: Known, holders: StreamHolders) -> Non
 
 
 def tell_new(writer: SinkWriter, holders: StreamHolders) -> None:
-    """Say in the log that *writer* is new and has not all, since it may be a sink that is not declared any more."""
+    """Warn that *writer* is new and has not all, since it may be a sink that is not declared any more."""
     where = f"{place}: " if (place := holders.incidents.place) else ""
     LOG.warning(
         "%sthe sink of %r that is %s is new, and begins at id %s, where one is that the last app had in its place",

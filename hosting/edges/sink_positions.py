@@ -173,7 +173,7 @@ def begins_at(kind: str, left: Collection[Known], new: int) -> int:
     """Return where a new sink of class *kind* begins: where the lowest of those *left* is that it may be, or at 0.
 
     It may be one that could not be made. Of the *new* sinks of its class it may be a renamed one, if the last app had
-    as many of that class which are not declared now; 0 if nothing can be said of that.
+    no fewer of that class which are not declared now; 0 *new* ones if nothing can be said of that.
 
     >>> left = [Known(7, "f", kind="K"), Known(3, "g", kind="L"), Known(5, "h", was_declared=False, kind="K")]
     >>> begins_at("K", left, 1), begins_at("K", left, 2), begins_at("K", left, 0), begins_at("M", left, 1)

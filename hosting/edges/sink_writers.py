@@ -283,8 +283,8 @@ class Outlets:
         except BaseException as error:
             if starting and refuses_start(error):
                 raise  # it may be the wrong store
-            if writer.holder not in stream.holders:  # declared after the start: what it lacks from here on is kept
-                stream.keep_for(writer.holder, max(self._known(writer), stream.first))
+            if writer.holder not in stream.holders:  # declared after the start: what it lacks is kept
+                stream.keep_for(writer.holder, self._known(writer))
             writer.take(tamed(error), stream)
 
     def _is_there(self, stream: Stream) -> bool:

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dis import get_instructions
 from functools import lru_cache
+from inspect import CO_COROUTINE
 from itertools import pairwise
 from types import CodeType
 from typing import Any
+
+from reliable_rx.class_of import is_a
 
 CHANGES = ("STORE", "DELETE")
 REACHES = frozenset(("__dict__", "vars", "setattr", "__setattr__", "__defaults__", "__kwdefaults__", "__setstate__"))
@@ -61,3 +64,13 @@ def empty(cell: Any) -> bool:
     except ValueError:
         return True
     return False
+
+
+def is_awaited(code: CodeType) -> bool:
+    """Whether *code* is handed to what awaits it, as that of a call is, whose answer is recorded."""
+    return bool(code.co_flags & CO_COROUTINE)
+
+
+def code_within(code: CodeType) -> list[CodeType]:
+    """Return the code of functions and comprehensions that stand in *code*, but for those that are awaited."""
+    return [each for each in code.co_consts if is_a(each, CodeType) and not is_awaited(each)]

@@ -13,17 +13,23 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dis import Instruction, get_instructions
 from functools import _lru_cache_wrapper, lru_cache, partial
-from inspect import CO_COROUTINE
 from itertools import pairwise
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from reliable_rx.class_of import attribute_of, defines, is_a
-from reliable_rx.functions.code_names import assigned_in, empty
+from reliable_rx.functions.code_names import assigned_in, code_within, empty, is_awaited
 from reliable_rx.functions.element_changes import function_of, parameters
 from reliable_rx.functions.element_items import PARTS, Change, stored_in, stores
 from reliable_rx.functions.element_reader import ENDS, read
-from reliable_rx.functions.reach import MUTATORS, READERS_MAX, globals_of, is_mutable, is_own, reached
+from reliable_rx.functions.reach import (
+    MUTATORS,
+    READERS_MAX,
+    globals_of,
+    is_mutable,
+    is_own,
+    reached,
+)
 from reliable_rx.functions.shared_elements import functions_of
 from reliable_rx.query.query import SourceLeaf
 from reliable_rx.runtime.plan import Plan
@@ -95,7 +101,7 @@ def _changes(
 
     *given* are the parameters that hold something else at each call.
     """
-    if id(function) in seen or len(seen) >= READERS_MAX or not is_own(function) or _is_awaited(function.__code__):
+    if id(function) in seen or len(seen) >= READERS_MAX or not is_own(function) or is_awaited(function.__code__):
         return
     seen.add(id(function))
     code = function.__code__
@@ -152,15 +158,6 @@ def _is_object(value: Any) -> bool:
     return not any(is_a(attribute_of(kind, name), FunctionType) for name in PARTS)  # they may make what they return
 
 
-def _within(code: CodeType) -> list[CodeType]:
-    return [each for each in code.co_consts if is_a(each, CodeType) and not _is_awaited(each)]
-
-
-def _is_awaited(code: CodeType) -> bool:
-    """Whether *code* is handed to what awaits it, as a call is, whose answer is recorded."""
-    return bool(code.co_flags & CO_COROUTINE)
-
-
 def _steps(code: CodeType) -> list[Instruction]:
     return [each for each in get_instructions(code) if each.opname not in STILL]
 
@@ -171,7 +168,7 @@ def _line(step: Instruction) -> int:
 
 def _in_code(code: CodeType, module: Names, own: Names) -> Iterator[Change]:
     """Yield where *code*, or a function in it, changes what the globals *module* hold, or its variables *own*."""
-    assigned = stored_in(code).union(*map(assigned_in, _within(code)))
+    assigned = stored_in(code).union(*map(assigned_in, code_within(code)))
     own = {name: value for name, value in own.items() if name not in assigned}
     local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
     names = {**{name: value for name, value in module.items() if name not in local}, **own}
@@ -179,7 +176,7 @@ def _in_code(code: CodeType, module: Names, own: Names) -> Iterator[Change]:
         yield from _called_on(code, {name for name, value in names.items() if is_mutable(value)})
         yield from _advanced(code, {name for name, value in names.items() if _is_iterator(value)})
         yield from read(code, tuple((name, 0) for name in sorted(names)))[0]
-    for each in _within(code):
+    for each in code_within(code):
         yield from _in_code(each, module, {name: own[name] for name in each.co_freevars if name in own})
 
 
@@ -191,7 +188,7 @@ def _bound_anew(code: CodeType, free: frozenset[str]) -> tuple[Change, ...]:
         for step in get_instructions(code)
         if step.opname == "STORE_GLOBAL" or (step.opname == "STORE_DEREF" and step.argval in free)
     ]
-    for each in _within(code):
+    for each in code_within(code):
         found += _bound_anew(each, free & frozenset(each.co_freevars))
     return tuple(found)
 
@@ -235,7 +232,7 @@ def _puts_given(code: CodeType, given: frozenset[str]) -> frozenset[int]:
             names |= {each.name for each in part if each.kind in ("STORE_FAST", "STORE_DEREF")}
             if any(each.kind in PUTS or (each.kind in ATTRIBUTES and each.name in MUTATORS) for each in part):
                 lines |= {each.line for each in part}
-    inner = [_puts_given(each, frozenset(names.intersection(each.co_freevars))) for each in _within(code)]
+    inner = [_puts_given(each, frozenset(names.intersection(each.co_freevars))) for each in code_within(code)]
     return frozenset(lines.union(*inner))
 
 
@@ -269,7 +266,7 @@ def _asked_first(code: CodeType) -> Iterator[tuple[str, frozenset[int]]]:
             yield name, _lines(each for each in steps if step.offset < each.offset < step.argval)
         elif name is not None and step.opname.endswith(IF_MISSING) and _is_way(steps, step.argval):
             yield name, _lines(each for each in steps if each.offset >= step.argval)
-    for each in _within(code):
+    for each in code_within(code):
         yield from _asked_first(each)
 
 
