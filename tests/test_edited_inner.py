@@ -205,3 +205,13 @@ def test_a_new_operator_behind_what_goes_on_hears_what_comes(part: str, around: 
     if found.status == "running":  # it goes on for ever
         wanted = wanted[: len(found.after)]
     assert found.after == wanted
+
+
+@pytest.mark.parametrize("around", ["in what is published", "in a window by time"])
+def test_a_greeting_that_was_heard_is_not_heard_again(around: str) -> None:
+    """An inner sequence that opens at once, and is greeted with a value, says nothing to a `delay` behind it anew."""
+    read = AROUND[around](rx.source("a"), lambda s: s.publish_value(0).ref_count())
+    prefix, rest = steps(1, 2), [*steps(3, 5), ("", QUIET_S), ("a", None)]
+    unedited = play(read, read, WAYS[0], prefix, rest)
+    found = play(read, read.delay(0.25), WAYS[0], prefix, rest)
+    assert (found.after[0], found.after) == (3, unedited.after[: len(found.after)])

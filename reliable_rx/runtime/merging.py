@@ -105,7 +105,7 @@ def unheard_of(instance: Instance, nodes: Sequence[PlanNode]) -> Iterator[None]:
     mute = 0
     for node in nodes:
         yields = node.yields_inner and not getattr(node.op, "emits_bare", False)
-        if isinstance(node.op, HubLeaf) or not (node.linear or node.leaf or yields or node.op.is_hub):
+        if isinstance(node.op, HubLeaf) or not (node.linear or node.leaf or yields or node.op.counts_readers):
             mute |= node.bit
     instance.detached |= mute
     try:

@@ -95,6 +95,8 @@ class PlanNode:
         if parent is None or not parent.active & self.bit:
             return
         if self.passes:
+            if parent.detached & self.bit:
+                return
             if parent.gathered is None:
                 deliver = self.deliver
                 deliver(parent, values)
