@@ -624,3 +624,25 @@ def test_a_sink_that_has_never_opened_lacks_nothing_once_it_is_mended(late: bool
             elif beside:
                 assert not told
     assert mended.got == list(range(5 * away + 10))
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["by the next start", "by declaring it again"])
+def test_a_new_sink_that_is_refused_says_where_it_begins(again: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """In the place of another one it does not begin at 0: the log says so at the refusal, as it is known afterwards."""
+    store, post, refused, mended = MemoryStore(), *(Mail(refuses=each) for each in (False, True, False))
+    post.label = "post"
+    apps = [[post], [refused, mended]] if again else [[post], [refused], [mended]]
+    for sinks in apps:
+        store = store.reopen()
+        with QueryEvaluator(store, background=False) as evaluator:
+            pushed = evaluator.push("n")
+            evaluator.create("q", rx.source("n").map(lambda n: n))
+            for sink in sinks:
+                evaluator.sink("q", sink)
+                evaluator.start()
+            pushed.push([0, 0])
+            while evaluator.step():
+                pass
+    said = [each.getMessage() for each in caplog.records if "is new, and begins" in each.getMessage()]
+    assert len(said) == 1 and "a Mail to mail is new, and begins at id 2" in said[0]
+    assert mended.got == list(range(2, 2 * len(apps)))

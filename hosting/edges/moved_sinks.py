@@ -61,12 +61,12 @@ def tell_taken(writer: SinkWriter, before: Known, holders: StreamHolders) -> Non
     )  # fmt: skip
 
 
-def tell_new(writer: SinkWriter, holders: StreamHolders) -> None:
-    """Warn that *writer* is new and has not all, since it may be a sink that is not declared any more."""
+def tell_new(writer: SinkWriter, position: int, holders: StreamHolders) -> None:
+    """Warn that *writer* is new and begins at *position*, since it may be a sink that is not declared any more."""
     where = f"{place}: " if (place := holders.incidents.place) else ""
     LOG.warning(
         "%sthe sink of %r that is %s is new, and begins at id %s, where one is that the last app had in its place",
-        where, writer.stream, described(writer.kind, writer.label), f"{writer.position:,}",
+        where, writer.stream, described(writer.kind, writer.label), f"{position:,}",
     )  # fmt: skip
 
 

@@ -276,7 +276,7 @@ class Outlets:
                 self._skip_to(stream, position, starting=starting)
             writer.begin(stream, position)
             if not writer.was_known and writer.had is None and position:
-                tell_new(writer, self._holders)
+                tell_new(writer, position, self._holders)
             if not starting:
                 self._take_place(writer)
             self._warn_if_never(writer, stream)
@@ -286,6 +286,8 @@ class Outlets:
             if writer.holder not in stream.holders:  # declared after the start: what it lacks is kept
                 stream.keep_for(writer.holder, self._known(writer))
             writer.take(tamed(error), stream)
+            if writer.failure is not None and not writer.was_known and self._known(writer):
+                tell_new(writer, self._known(writer), self._holders)  # mended, it is known by then
 
     def _is_there(self, stream: Stream) -> bool:
         """Whether somebody writes to *stream*, or something is in it."""
