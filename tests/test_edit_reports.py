@@ -12,7 +12,9 @@ from threading import Lock
 from typing import Any
 
 import pytest
+from edited_world import WAYS, alone, play
 from every_case import CASES, lanes
+from lanes import crossed
 
 import reliable_rx as rx
 from hosting import QueryEngine
@@ -121,6 +123,42 @@ def test_what_has_had_enough_of_groups_goes_on_without_more(name: str, edit: str
     edited = EditedRun(build, 1, edit=EDITS[edit])
     assert [comparable(each) for each in edited.play()] == [comparable(each) for each in plain]
     assert not edited.told
+
+
+BEHIND_ENOUGH: dict[str, Callable[[Any], Any]] = {
+    "nothing": lambda given: given,
+    "do_action": lambda given: given.do_action(lambda group: None),
+    "finally_action": lambda given: given.finally_action(lambda: None),
+    "start_with": lambda given: given.start_with(),
+    "delay": lambda given: given.delay(0.25),
+    "catch": lambda given: given.catch(rx.never()),
+    "retry": lambda given: given.retry(2),
+    "concat": lambda given: given.concat(rx.empty()),
+    "merge": lambda given: given.merge(rx.empty()),
+    "timeout": lambda given: given.timeout(99.0),
+    "take_until": lambda given: given.take_until(rx.never()),
+    "map_indexed": lambda given: given.map_indexed(lambda group, index: group),
+    "share": lambda given: given.share(),
+}
+
+
+@pytest.mark.parametrize(("name", "after", "before"), crossed(ENOUGH, BEHIND_ENOUGH, BEHIND_ENOUGH))
+def test_what_is_put_in_behind_it_leaves_the_groups_be(name: str, after: str, before: str) -> None:
+    """An edit behind what has had enough of groups lets those go on that are read, and the query completes."""
+
+    def query(put: str) -> Any:
+        return BEHIND_ENOUGH[put](ENOUGH[name](rx.source("a"))).flat_map(lambda group: group.to_list())
+
+    prefix, rest = [("a", number) for number in range(4)], [*(("a", number) for number in (0, 5, 6, 7)), ("a", None)]
+    if alone(query(before), prefix).status != "running":
+        return  # it begins afresh
+    unedited = play(query(before), query(before), WAYS[0], prefix, rest)
+    for way in WAYS[:2]:
+        found = play(query(before), query(after), way, prefix, rest)
+        is_given_others = found.report is not None and "/flat_map" in found.report.dropped
+        given = [] if is_given_others else unedited.after
+        heard = (found.before, found.after, found.status)
+        assert (way, *heard) == (way, unedited.before, given, unedited.status), str(found.report)
 
 
 class TakenOutRun(EditedRun):

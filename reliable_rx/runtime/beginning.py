@@ -241,7 +241,7 @@ class Beginning:
                 again.add(port)
                 self.instance.detached &= ~top.bit  # its groups went on: what had let go of it is gone
             elif ran is False and runs:  # what had ended it is kept
-                self.instance.deactivate(top, force=True)
+                self.instance.deactivate(top)
             if self._is_new(top) and self._brings_something(top):
                 if ran is not False or port in again:
                     coming.add(port)
