@@ -15,7 +15,7 @@ from hosting.engine.engine import QueryEngine
 from hosting.engine.snapshot import Snapshot, copy_of
 from hosting.engine.turns import Answer, Events, Tick
 from reliable_rx.runtime.calling import Call
-from reliable_rx.runtime.rows import units
+from reliable_rx.runtime.outliving import units
 
 SOURCES = ("a", "b", "c")
 WAYS = ("while it runs", "behind a stop", "behind a kill", "killed at every turn", "by another Python")

@@ -115,7 +115,7 @@ def test_subject_mapper_is_refused_when_hosted() -> None:
 
 def rows(engine: QueryEngine) -> int:
     """Count what lies inside the standing query q."""
-    from reliable_rx.runtime.rows import units
+    from reliable_rx.runtime.outliving import units
 
     return len(list(units(engine.standing["q"])))
 

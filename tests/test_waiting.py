@@ -19,7 +19,7 @@ from hosting.engine.turns import Events, Tick
 from reliable_rx import operators as ops
 from reliable_rx.errors import LimitExceeded
 from reliable_rx.limits import Limits
-from reliable_rx.runtime.rows import units
+from reliable_rx.runtime.outliving import units
 from reliable_rx.runtime.timer_fast_path import Waiting
 from reliable_rx.testing import Timed, parse_marbles, run_plain
 from reliable_rx.testing.hosted import HostedRun

@@ -28,10 +28,11 @@ from reliable_rx.runtime.beginning import Beginning, EndedGroup, Past, ended_gro
 from reliable_rx.runtime.branch_code import codes_of, shared_in_first
 from reliable_rx.runtime.inner_sequences import Address, Subject
 from reliable_rx.runtime.instance import Instance
+from reliable_rx.runtime.outliving import rows_within, units
 from reliable_rx.runtime.plan import Operators, Plan, PlanNode
 from reliable_rx.runtime.reading import between, is_given_others
 from reliable_rx.runtime.refitting import Fitted
-from reliable_rx.runtime.rows import Report, save_instance, save_unit, units
+from reliable_rx.runtime.rows import Report, save_instance, save_unit
 from reliable_rx.runtime.settings import Codes
 from reliable_rx.runtime.signatures import Signature, signature
 
@@ -179,7 +180,7 @@ def rows_in(instance: Instance) -> Iterator[Instance]:
     while waiting:
         at = waiting.pop()
         yield at
-        waiting += [child for children in (at.children or {}).values() for child in children.values()]
+        waiting += rows_within(at)
 
 
 def edit(engine: QueryEngine, before: Standing, after: Standing) -> Report:

@@ -105,7 +105,7 @@ class Reopening(Loader):
             self._drop(address[-2], outer)
             return True
         if row[0] == "inner":
-            return super()._load(address, (*row[:2], self._numbered(row[2], row[3]), row[3]))
+            return super()._load(address, (*row[:2], self._numbered(row[2], row[3]), *row[3:]))
         attached = [(path, key, self._numbered(number, inner), inner) for path, key, number, inner in row[2]]
         return super()._load(address, (*row[:2], attached))
 
@@ -144,17 +144,21 @@ class Reopening(Loader):
         if told not in self.report.note:
             self.report.note += f"{'; ' if self.report.note else ''}{told}{lost.kind}: {lost.reason}"
 
-    def _stand_in(self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, raised: BaseException) -> Instance:
+    def _stand_in(
+        self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, raised: BaseException, *, outlives: bool
+    ) -> Instance:
         if is_a(raised, CheckpointRefused) or not self.goes_over:
             raise raised
         error = owner.world.blame(raised, owner)
-        opened = owner.opened(node)
+        opened = owner.opened(node) if not outlives else (owner.outliving or {}).get(node.index, {})
         half = opened.pop(key, None)
         if half is not None:
             self.instances.pop(half.address(), None)
             half.dispose()
         plan = Plan(NEVER, limits=node.plan.limits, prefix=f"{node.path}/inner", symbolic=True, around=node.plan)
-        child = opened[key] = Instance(plan, owner.world, node, key, parent=owner, outer=outer)
+        child = Instance(plan, owner.world, node, key, parent=owner, outer=outer)
+        if not outlives:
+            opened[key] = child
         self.refused.append(Refused(child, error))
         self.report.dropped.append(plan.prefix)
         return child
@@ -176,6 +180,7 @@ class Reopening(Loader):
         self.unread = []
         self.refitting.tell()
         self.settle_ended()
+        self.settle_left_out()
         self.settle_shared()
 
 
@@ -194,7 +199,8 @@ def deal_with(child: Instance, error: Exception) -> None:
     if owner is None or node is None:
         return
     if absorb(child, child.plan.root, error, had_value=False):
-        give_up(child)
+        if owner.child(node, child.key) is child:  # and does not outlive its sequence
+            give_up(child)
     else:
         finish_node(owner, node, error)
 

@@ -35,8 +35,9 @@ from reliable_rx.functions.shared_parts import check_waiting
 from reliable_rx.interrupts import let_through
 from reliable_rx.runtime.hub import STORED, runs_queries
 from reliable_rx.runtime.inner_sequences import SNAPSHOT, Subject
+from reliable_rx.runtime.outliving import place_in, units
 from reliable_rx.runtime.plan import Plan
-from reliable_rx.runtime.rows import Loader, save_instance, save_unit, units
+from reliable_rx.runtime.rows import Loader, save_instance, save_unit
 
 LOOSE_ROWS_MAX = 256  # more would live long enough to set off full garbage collections
 STATES = 9  # where the row of a standing query has those of its operators
@@ -230,9 +231,7 @@ def place_of(unit: Any) -> tuple[Any, Any]:
         if unit.owner is None or unit.node is None:
             return None, None
         return unit.owner, (unit.owner.subjects or {}).get(unit.node.index, {}).get(unit.key)
-    if unit.parent is None or unit.sink is None:
-        return None, None
-    return unit.parent, unit.parent.child(unit.sink, unit.key)
+    return (None, None) if unit.parent is None or unit.sink is None else (unit.parent, place_in(unit.parent, unit))
 
 
 def everything(engine: QueryEngine) -> Iterator[Any]:
@@ -245,7 +244,7 @@ def each_row(standing: list[Standing]) -> Iterator[Any]:
         yield each
         if each.clock is not None:
             yield from list(each.clock.waiting.chunks.values())
-        if each.children or each.subjects:
+        if each.children or each.subjects or each.outliving:
             yield from units(each)
 
 

@@ -30,8 +30,9 @@ from reliable_rx.errors import CheckpointRefused, QueryDisposed, described
 from reliable_rx.event_time import EventTime
 from reliable_rx.interrupts import let_through
 from reliable_rx.limits import Limits
+from reliable_rx.runtime.outliving import units
 from reliable_rx.runtime.plan import Plan
-from reliable_rx.runtime.rows import Loader, Report, units
+from reliable_rx.runtime.rows import Loader, Report
 
 if TYPE_CHECKING:
     from hosting.engine.engine import QueryEngine

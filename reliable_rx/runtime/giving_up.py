@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from reliable_rx.query.query import Inner, InnerLeaf, SymbolLeaf
 from reliable_rx.runtime.gathering import pass_on
+from reliable_rx.runtime.outliving import drop_within, rows_within
 
 if TYPE_CHECKING:
     from reliable_rx.runtime.inner_sequences import Subject
@@ -35,6 +36,7 @@ def give_up(child: Instance) -> None:
     for subject in subjects:
         subject.release_all()
     child.dispose()
+    drop_within(child)
     parent.drop_child(node, child)
     child.key = GIVEN_UP
     silence(subjects)
@@ -92,9 +94,8 @@ def subjects_of(instance: Instance) -> Iterator[Subject]:
     """Yield the inner sequences that *instance* owns, and those that the inner sequences in it own."""
     for subjects in (instance.subjects or {}).values():
         yield from subjects.values()
-    for children in (instance.children or {}).values():
-        for child in children.values():
-            yield from subjects_of(child)
+    for row in rows_within(instance):
+        yield from subjects_of(row)
 
 
 def is_skipping(instance: Instance) -> bool:

@@ -92,7 +92,13 @@ class Subject:
         """Whether anybody reads it but what its owner has made for it: a time to live, a duration."""
         if self.owner is None or self.node is None or not getattr(self.node.op, "reads_own", False):
             return bool(self.subscribers)
-        return any(not self.owner.is_own(self.node, reader) for _, reader, _ in self.subscribers)
+        return any(not self._is_own(reader) for _, reader, _ in self.subscribers)
+
+    def _is_own(self, reader: Instance | None) -> bool:
+        """Whether *reader* is part of what the owner itself has subscribed to."""
+        while reader is not None and not (reader.parent is self.owner and reader.sink is self.node):
+            reader = reader.parent
+        return reader is not None
 
     def end(self, error: Exception | None) -> None:
         """Complete, or fail with *error*, for everyone who reads and everyone who comes later."""

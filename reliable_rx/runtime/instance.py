@@ -24,6 +24,7 @@ from reliable_rx.runtime.host import World
 from reliable_rx.runtime.hub import HubSubject, subject_of_hub
 from reliable_rx.runtime.inner_sequences import Subject
 from reliable_rx.runtime.opening import is_opening
+from reliable_rx.runtime.outliving import Outlived, begun_twice, is_given_out, is_needed, keep, let_go, make_room
 from reliable_rx.runtime.plan import Operators, Plan, PlanNode
 from reliable_rx.runtime.stage_context import context, exceeded, fail_node, too_deep
 
@@ -34,8 +35,8 @@ class Instance:
     """One row at work."""
 
     __slots__ = (
-        "active", "children", "detached", "epoch", "gathered", "hubs", "key", "ops", "orders", "outer", "parent",
-        "plan", "saved", "sink", "states", "subjects", "timers", "unit", "world",
+        "active", "children", "detached", "epoch", "gathered", "hubs", "key", "ops", "orders", "outer", "outliving",
+        "parent", "plan", "saved", "sink", "states", "subjects", "timers", "unit", "world",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +66,7 @@ class Instance:
         self.orders: dict[int, int] | None = None
         self.timers: dict[int, dict[Hashable, Timer]] | None = None
         self.children: dict[int, dict[Hashable, Instance]] | None = None
+        self.outliving: dict[int, dict[Hashable, Instance]] | None = None
         self.subjects: dict[int, dict[Hashable, Subject]] | None = None
         self.hubs: dict[int, HubSubject] | None = None
 
@@ -86,8 +88,8 @@ class Instance:
         """Subscribe *node*; the outermost such call goes on until all is done that was queued behind it."""
         self.world.trampoline.subscribe(self, node)
 
-    def dispose(self) -> None:
-        """Let go of everything, and be silent from now on."""
+    def dispose(self, *, force: bool = True) -> None:
+        """Be silent from now on, and let go of everything; without *force* but for groups and windows that are read."""
         if self.unit is not self or self.epoch != self.world.epoch:
             self.world.touch(self.unit)  # first: a snapshot at work writes the row as it was, sink and all
         self.sink = None
@@ -98,7 +100,7 @@ class Instance:
                     self.world.cancel_timer(timer)
             self.timers = None
         else:
-            self._let_go(self.plan.root, force=True)
+            self._let_go(self.plan.root, force=force)
             for hub in self.plan.hub_nodes:  # what stands before one is none of the root's, and may run without it
                 self._let_go(hub, force=True)
 
@@ -122,6 +124,9 @@ class Instance:
         """Subscribe *node*, with fresh state."""
         self.world.touch(self.unit)
         head, ops = node.head, self.ops
+        if self.detached and is_given_out(self, head):
+            node.finish(self, begun_twice(head))
+            return
         self.active |= node.run | head.bit
         try:
             for each in node.run_states:
@@ -145,6 +150,8 @@ class Instance:
         if self.active & node.mask:
             self.world.touch(self.unit)
             self._let_go(node, force=force, ending=ending)
+            if self.sink.__class__ is Outlived:
+                let_go(self)
 
     def _let_go(self, node: PlanNode, *, force: bool = False, ending: bool = False) -> None:
         if not self.active & node.mask:
@@ -193,8 +200,7 @@ class Instance:
                 self.world.cancel_timer(timer)
         if self.children:
             for child in list(self.children.pop(node.index, NONE).values()):
-                child.dispose()
-                self._forget_child(child)
+                self._leave(node, child)
         if self.subjects:
             for subject in self.subjects.pop(node.index, NONE).values():
                 subject.abandon()
@@ -295,6 +301,8 @@ class Instance:
         if children is None:
             children = self.children = defaultdict(dict)
         opened = children[node.index]
+        if self.outliving is not None:
+            make_room(self, node, key)
         if len(opened) >= node.plan.limits.inner_max:
             raise exceeded(node, "inner_max")
         plan, ops = world.plan_inner(inner, node) if isinstance(inner, Query) else self.plan_child(node, outer, inner)
@@ -314,9 +322,7 @@ class Instance:
         children = self.children.get(node.index) if self.children else None
         child = children.pop(key, None) if children else None
         if child is not None:
-            child.dispose()
-            self.world.forget(child)  # `_forget_child`, without a call
-            child.unit = self.unit
+            self._leave(node, child)
 
     def make_child(self, node: PlanNode, key: Hashable, outer: Any) -> Instance:
         """Build the instance for *outer* without starting it."""
@@ -342,14 +348,22 @@ class Instance:
             self.parent.claim(plan, is_restored=is_restored)
 
     def drop_child(self, node: PlanNode, child: Instance) -> None:
-        self._forget_child(child)
         children = None if self.children is None else self.children.get(node.index)
         if children is not None:
             children.pop(child.key, None)
         child.sink = None
+        self._forget_child(node, child)
 
-    def _forget_child(self, child: Instance) -> None:
+    def _leave(self, node: PlanNode, child: Instance) -> None:
+        """Let go of a child but for what is read of it."""
+        child.dispose(force=False)
+        self._forget_child(node, child)
+
+    def _forget_child(self, node: PlanNode, child: Instance) -> None:
         """Let go of the row of a child that has let go of all else, and so has left the row of a group that it read."""
+        if (child.subjects or child.outliving or child.hubs) and is_needed(child):
+            keep(child, node)
+            return
         self.world.forget(child)
         child.unit = self.unit  # itself would be a cycle, which only Python's collector takes away
 
@@ -365,13 +379,6 @@ class Instance:
         self.world.touch(subject)
         return subject
 
-    def renew(self, node: PlanNode, key: Hashable) -> None:
-        groups = self.groups(node)
-        if (subject := groups.pop(key, None)) is not None:
-            self.world.touch(subject)
-            subject.order = self.world.order()
-            groups[key] = subject
-
     def end_group(self, node: PlanNode, key: Hashable, error: Exception | None) -> None:
         subject = self.groups(node).get(key)
         if subject is not None:
@@ -385,12 +392,6 @@ class Instance:
         if node.op.is_hub:
             return bool(subject_of_hub(self, node).subscribers)
         return any(subject.is_read for subject in self.groups(node).values())
-
-    def is_own(self, node: PlanNode, reader: Instance | None) -> bool:
-        """Whether *reader* is part of what *node* itself subscribed to."""
-        while reader is not None and not (reader.parent is self and reader.sink is node):
-            reader = reader.parent
-        return reader is not None
 
     def reader_left(self, node: PlanNode) -> None:
         """Stop a node that nobody hears any more once its last inner sequence has lost its last reader."""

@@ -17,7 +17,8 @@ from reliable_rx.query.query import HubLeaf, Inner
 from reliable_rx.runtime.branch_code import feeding
 from reliable_rx.runtime.giving_up import drop_group, is_let_go
 from reliable_rx.runtime.hub import connect, subject_of_hub
-from reliable_rx.runtime.reading import inner_in, remember_order, subject_of
+from reliable_rx.runtime.outliving import drop_within, rows_within
+from reliable_rx.runtime.reading import read_in, remember_order, subject_of
 from reliable_rx.runtime.stage_context import context
 
 if TYPE_CHECKING:
@@ -222,24 +223,17 @@ def empty(instance: Instance, kept: Sequence[PlanNode]) -> list[Subject]:
     """
     read: dict[Subject, None] = {}
     for node in kept:
-        for child in list((instance.children or {}).get(node.index, {}).values()):
-            read |= dict.fromkeys(read_in(child))
-            child.dispose()
-            instance.drop_child(node, child)
+        for row in list(rows_within(instance, node)):
+            read |= dict.fromkeys(read_in(row))
+            row.dispose()
+            instance.drop_child(node, row)
+        drop_within(instance, node)
         if node.calls_out and instance.active & node.bit:
             instance.world.calls.drop(instance, node)
     for node in kept:
         for key in list((instance.subjects or {}).get(node.index, ())):
             drop_group(instance, node, key)
     return [subject for subject in read if subject.owner is instance and subject.node not in kept]
-
-
-def read_in(child: Instance) -> Iterator[Subject]:
-    """Yield the groups and windows for which an inner sequence was opened, or one within it."""
-    yield from inner_in(child.outer)
-    for children in (child.children or {}).values():
-        for each in children.values():
-            yield from read_in(each)
 
 
 def read_again(subjects: Sequence[Subject]) -> None:

@@ -14,6 +14,7 @@ from reliable_rx.query.held import slots
 from reliable_rx.query.query import HubLeaf, Inner, InnerLeaf, Query, SymbolLeaf, walk
 from reliable_rx.runtime.hub import find_hub, join, subject_of_hub
 from reliable_rx.runtime.opening import is_kept
+from reliable_rx.runtime.outliving import outlives, rows_within
 
 if TYPE_CHECKING:
     from reliable_rx.runtime.inner_sequences import Subject
@@ -41,8 +42,9 @@ def subscribe_inner(instance: Instance, leaf: PlanNode, order: int) -> None:
 
 
 def attach(instance: Instance, subject: Subject) -> None:
-    """Let the row of a shared sub-plan live in the row of the group it reads."""
+    """Let the row of a shared sub-plan live in the row of the group it reads, unless it outlives its sequence."""
     reads_own_group = isinstance(instance.outer, Inner) and instance.outer.subject is subject
+    reads_own_group = reads_own_group and not outlives(instance)
     if reads_own_group and instance.unit is instance and instance.parent is subject.owner is not None:
         instance.world.forget(instance)
         instance.saved = None
@@ -84,6 +86,13 @@ def inner_in(outer: Any) -> Iterator[Subject]:
         elif id(at) not in seen and len(seen) < LOOKED_INTO_MAX:
             seen.add(id(at))
             waiting += held_by(at)
+
+
+def read_in(child: Instance) -> Iterator[Subject]:
+    """Yield the groups and windows for which an inner sequence was opened, or one within it."""
+    yield from inner_in(child.outer)
+    for row in rows_within(child):
+        yield from read_in(row)
 
 
 def held_by(outer: Any) -> Iterable[Any]:

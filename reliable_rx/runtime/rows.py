@@ -8,7 +8,7 @@ report says which.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from reliable_rx.errors import CheckpointRefused
@@ -30,6 +30,7 @@ from reliable_rx.runtime.merging import (
     take_places,
     unheard,
 )
+from reliable_rx.runtime.outliving import outlives, put, settle
 from reliable_rx.runtime.plan import Plan, PlanNode
 from reliable_rx.runtime.reading import cannot_read, inner_in, is_given_others, opens, stands_behind
 from reliable_rx.runtime.refitting import GONE, Fitted, Refitting
@@ -69,7 +70,8 @@ def save_timers(instance: Instance) -> list[tuple[Any, ...]]:
 def save_unit(unit: Any, signature_id: Callable[[Plan], int]) -> Row:
     """Return what is stored for a subject (with the instances that live with it) or an inner instance of its own."""
     if not isinstance(unit, Subject):
-        return ("inner", unit.outer, signature_id(unit.plan), save_instance(unit))
+        row = ("inner", unit.outer, signature_id(unit.plan), save_instance(unit))
+        return (*row, True) if outlives(unit) else row
     readers = [each for _, each, _ in unit.subscribers if each is not None and each.unit is unit]
     if len(readers) > 1:
         readers = list(dict.fromkeys(readers))
@@ -77,18 +79,6 @@ def save_unit(unit: Any, signature_id: Callable[[Plan], int]) -> Row:
         (each.sink.path, each.key, each.plan.number or signature_id(each.plan), save_instance(each)) for each in readers
     ]
     return ("subject", unit.order, attached)
-
-
-def units(instance: Instance) -> Iterator[Any]:
-    """Yield everything inside *instance* that has a row of its own, outermost first; it may change meanwhile."""
-    for subjects in list((instance.subjects or {}).values()):
-        yield from list(subjects.values())
-    for children in list((instance.children or {}).values()):
-        for child in list(children.values()):
-            if child.unit is child:
-                yield child
-            if child.children or child.subjects:
-                yield from units(child)
 
 
 # -- reading
@@ -107,6 +97,9 @@ class Loader:
         self.unread: list[Subject] = []
         """The inner sequences of which a reader could not be put back."""
         self.merged: dict[Instance, Fitted] = {}
+        self.outliving: list[Instance] = []
+        self.left_out: list[tuple[Instance, PlanNode, Hashable]] = []
+        """The inner sequences that are given up, by the operators that wait for their ends."""
         self.ended: list[HubSubject] = []
         """The shared parts that have ended when they were subscribed; their readers do not know yet."""
         self.report = Report()
@@ -159,7 +152,7 @@ class Loader:
     def _place(self, address: Address) -> tuple[Instance | None, PlanNode | None]:
         """Return the instance and the operator of what is at *address*, if they are there and do not begin anew."""
         refitting = self.refitting
-        placed = refitting.placed(address)
+        placed = refitting.placed(address) if refitting.renamed else address
         around, path = placed[:-3], placed[-2]
         owner = self.instances.get(around)
         if owner is not None and is_let_go(owner):
@@ -176,7 +169,7 @@ class Loader:
         _, order, attached = row
         subject = self.resolve(address)
         subject.owner, subject.node, subject.order = owner, node, order
-        subject.ended, subject.saved = False, self.refitting.placed(address)
+        subject.ended, subject.saved = False, self.refitting.placed(address) if self.refitting.renamed else address
         subject.epoch = owner.world.epoch  # as of what is born now: a snapshot at work has another row under its key
         owner.groups(node)[address[-1]] = subject
         if self.tells:
@@ -189,6 +182,7 @@ class Loader:
                 (self.tells or not reader.mask & node.bit) and self._reads_no_more(owner, reader, node, outer)
             ):
                 self._drop(path, outer)
+                self.left_out += [(owner, reader, key)] if reader is not None else []
             elif opens(reader):  # not what the owner itself has read, and reads no more: a time to live
                 child = self._load_child(owner, reader, key, outer, signature_id, inner)
                 child.unit = subject
@@ -202,7 +196,7 @@ class Loader:
         return owner in self.merged and is_given_others(owner, reader, opener, outer)  # or its shape is what it was
 
     def _load_inner(self, owner: Instance, node: PlanNode, address: Address, row: Row) -> None:
-        _, outer, signature_id, inner = row
+        _, outer, signature_id, inner, *is_over = row
         made = outer.subject.node if isinstance(outer, Inner) and outer.subject.owner is owner else None
         known = [each for each in inner_in(outer) if each.saved is not None] if self.moves(owner) else ()
         is_lost = (made is not None and not stands_behind(node, made)) or (known and all(map(self._is_gone, known)))
@@ -210,8 +204,9 @@ class Loader:
         is_lost = is_lost or any(self.gives_others(owner, node, each, outer) for each in there)
         if is_lost or (known and cannot_read(owner, node, outer)):
             self._drop(node.path, outer)
+            self.left_out.append((owner, node, address[-1]))
             return
-        child = self._load_child(owner, node, address[-1], outer, signature_id, inner)
+        child = self._load_child(owner, node, address[-1], outer, signature_id, inner, outlives=bool(is_over))
         child.saved = self.refitting.placed(address)
 
     def _drop_row(self, address: Address, row: Row) -> None:
@@ -222,10 +217,16 @@ class Loader:
         self.unread += inner_in(outer)
 
     def _load_child(
-        self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, signature_id: int, row: Row
-    ) -> Instance:
+        self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, signature_id: int, row: Row, *,
+        outlives: bool = False,
+    ) -> Instance:  # fmt: skip
         try:
-            child = owner.opened(node)[key] = owner.make_child(node, key, outer)
+            child = owner.make_child(node, key, outer)
+            if outlives:
+                put(owner, node, child)
+                self.outliving.append(child)
+            else:
+                owner.opened(node)[key] = child
             saved, shape = self.signatures[signature_id], child.plan.signature
             if saved is not shape and saved == shape:
                 self.signatures[signature_id] = saved = shape  # so that the next one is known at a glance
@@ -235,10 +236,12 @@ class Loader:
                 with child.at_work():
                     self.add(child, row, saved)
         except BaseException as raised:
-            return self._stand_in(owner, node, key, outer, raised)
+            return self._stand_in(owner, node, key, outer, raised, outlives=outlives)
         return child
 
-    def _stand_in(self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, raised: BaseException) -> Instance:
+    def _stand_in(
+        self, owner: Instance, node: PlanNode, key: Hashable, outer: Any, raised: BaseException, *, outlives: bool
+    ) -> Instance:
         """Return what stands for an inner sequence that cannot be opened again. *Raises* what was raised."""
         raise raised
 
@@ -378,6 +381,15 @@ class Loader:
             root, is_new = instance.plan.root, all(each[0] != instance.plan.root.path for each in fitted.saved)
             if instance.parent is not None and (not instance.active & root.bit or (fitted.failed and is_new)):
                 root.finish(instance, fitted.failed)
+        for row in self.outliving:
+            settle(row)
+
+    def settle_left_out(self) -> None:
+        """Tell operators that have read what is given up to wait for it no more; windows are told of by their ends."""
+        left_out, self.left_out = self.left_out, []
+        for owner, node, key in left_out:
+            if not node.yields_inner and owner.child(node, key) is None:
+                node.inner_refused(owner, key)
 
     def settle_shared(self) -> None:
         """Tell the readers of shared parts that have ended meanwhile."""

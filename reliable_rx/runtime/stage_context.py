@@ -201,7 +201,11 @@ class Cx:
             self.instance.world.follow_up(self, subject.feed, values)
 
     def renew(self, key: Hashable) -> None:
-        self.instance.renew(self.node, key)
+        groups, world = self.groups(), self.instance.world
+        if (subject := groups.pop(key, None)) is not None:
+            world.touch(subject)
+            subject.order = world.order()
+            groups[key] = subject
 
     def end(self, key: Hashable, error: Exception | None = None) -> None:
         self.instance.world.follow_up(self, self.instance.end_group, self.node, key, error)

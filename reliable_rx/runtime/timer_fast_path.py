@@ -24,7 +24,7 @@ class Waiting(Instance):
     timer: Timer
 
     detached = 0
-    gathered = orders = children = subjects = hubs = None
+    gathered = orders = children = outliving = subjects = hubs = None
 
     @property
     def active(self) -> int:  # type: ignore[override]
@@ -38,7 +38,7 @@ class Waiting(Instance):
     def timers(self) -> dict[int, dict[Hashable, Timer]]:  # type: ignore[override]
         return {0: {TICK: self.timer}}
 
-    def dispose(self) -> None:
+    def dispose(self, *, force: bool = True) -> None:
         """Be silent from now on; nothing changes that a snapshot at work has yet to write."""
         self.sink = None
         self.world.cancel_timer(self.timer)

@@ -26,6 +26,7 @@ from reliable_rx.runtime.hub import PlainTrampoline
 from reliable_rx.runtime.inner_sequences import tell_end
 from reliable_rx.runtime.instance import Instance, Timer
 from reliable_rx.runtime.opening import close, is_kept
+from reliable_rx.runtime.outliving import rows_within
 from reliable_rx.runtime.plan import Operators, Plan, PlanNode
 from reliable_rx.runtime.reading import subject_of, subscribe_inner
 from reliable_rx.runtime.stage_context import Cx, too_deep
@@ -317,9 +318,8 @@ def rebuild(instance: Instance) -> None:
             live: list[Any] = []
             fields = dict(zip(state_fields(type(node.op)), instance.plan.savers[node.slot](state), strict=True))
             instance.states[node.slot] = node.op.State(**through_bytes(fields, live))  # type: ignore[misc]
-    for children in (instance.children or {}).values():
-        for child in children.values():
-            rebuild(child)
+    for row in rows_within(instance):
+        rebuild(row)
 
 
 class LivePickler(pickle.Pickler):

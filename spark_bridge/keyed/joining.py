@@ -27,7 +27,8 @@ from reliable_rx.event_time import EventTime
 from reliable_rx.query.query import Query
 from reliable_rx.runtime.inner_sequences import Subject
 from reliable_rx.runtime.instance import Instance
-from reliable_rx.runtime.rows import Loader, save_instance, save_unit, units
+from reliable_rx.runtime.outliving import aside, is_aside, rows_within, units
+from reliable_rx.runtime.rows import Loader, save_instance, save_unit
 from spark_bridge.keyed.blob import Waiting
 from spark_bridge.keyed.bucket import Bucket
 from spark_bridge.keyed.engine_runner import NAME, General, KeyEngine
@@ -196,15 +197,18 @@ class Groups(Together):
         self.joined.next_id = max(self.joined.next_id or 0, standing.emitted)
         self.begin()
         standing.key = self.name
-        children = (standing.children or {}).get(self.joint.index, {}).values()
-        for child in children:
-            child.key += self.numbers  # type: ignore[operator]
+        newest = self.numbers
+        for row in rows_within(standing, self.joint):
+            if is_aside(row.key):
+                row.key = aside(row.key[1] + self.engine.orders)
+            else:
+                row.key += self.numbers
+                newest = max(newest, row.key)
         rows = self.inside(standing)
         self.blobs.append(encode(rows))
         self.rows += len(rows)
         self.engine.orders += lone.orders
-        newest = max((child.key for child in children), default=self.numbers)  # type: ignore[type-var]
-        self.numbers = 1 + newest  # type: ignore[operator]
+        self.numbers = 1 + newest
 
     def begin(self) -> None:
         """A query on event time begins with its first event, which has been."""

@@ -23,8 +23,9 @@ from reliable_rx.errors import CheckpointRefused, QueryRefused
 from reliable_rx.operators.filtering import WhereKey
 from reliable_rx.query.query import InnerLeaf, Node, Query, SourceLeaf, walk
 from reliable_rx.runtime.inner_sequences import Subject
+from reliable_rx.runtime.outliving import rows_within, units
 from reliable_rx.runtime.plan import Plan
-from reliable_rx.runtime.rows import save_instance, save_unit, units
+from reliable_rx.runtime.rows import save_instance, save_unit
 from spark_bridge.keyed.bucket import Bucket
 from spark_bridge.keyed.engine_runner import NAME, General
 from spark_bridge.keyed.forms import dues_of, flattened, of_group
@@ -159,12 +160,11 @@ def cut_groups(bucket: Bucket, engine: QueryEngine, name: str) -> None:
 def around(standing: Standing, subject: Subject) -> Iterator[Any]:
     """Yield what has a row because of one group, outermost first."""
     yield subject
-    for children in (standing.children or {}).values():
-        for child in children.values():
-            if reads(child.outer, subject):
-                if child.unit is child:
-                    yield child
-                yield from units(child)
+    for row in rows_within(standing):
+        if reads(row.outer, subject):
+            if row.unit is row:
+                yield row
+            yield from units(row)
 
 
 def reads(outer: Any, subject: Subject) -> bool:

@@ -1,0 +1,143 @@
+"""Inner sequences that have ended, or were left, while the groups and windows that they gave out are read.
+
+What feeds these goes on, as in Rx, un-hosted and hosted, killed and recovered behind every turn; and when nobody reads
+them any more, nothing is left of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from edited_world import World
+from lanes import crossed
+
+import reliable_rx as rx
+from reliable_rx.errors import QueryRefused
+from reliable_rx.runtime.outliving import units
+from reliable_rx.testing import parse_marbles
+from reliable_rx.testing.hosted import run_hosted, run_recovered
+from reliable_rx.testing.virtual_time import run_plain, run_rebuilt, run_unhosted
+
+Step = Callable[[Any, Any, Any], Any]
+"""What is made of a sequence, by some library's operators and creation functions."""
+STREAM, LAST_S = "-0-1-2-3-4-5-6-7-8-9|", 40.0
+
+OPENERS: dict[str, Step] = {
+    "windows": lambda o, r, s: s.pipe(o.window_with_count(3)),
+    "windows that overlap": lambda o, r, s: s.pipe(o.window_with_count(3, 1)),
+    "windows by time": lambda o, r, s: s.pipe(o.window_with_time(4.5)),
+    "windows that a timer closes": lambda o, r, s: s.pipe(o.window_when(lambda: r.timer(5.5))),
+    "groups": lambda o, r, s: s.pipe(o.group_by(lambda x: x % 3)),
+    "groups for a time": lambda o, r, s: s.pipe(
+        o.group_by_until(lambda x: x % 3, None, lambda g: g.pipe(o.skip(1))),
+    ),
+}
+STOPPERS: dict[str, Step] = {
+    "take": lambda o, r, s: s.pipe(o.take(1)),
+    "first": lambda o, r, s: s.pipe(o.first()),
+    "two": lambda o, r, s: s.pipe(o.take(2)),
+    "take_while": lambda o, r, s: s.pipe(o.take_while_indexed(lambda w, i: i < 1, inclusive=True)),
+    "take_until": lambda o, r, s: s.pipe(o.take_until(r.timer(2.5))),
+    "no one": lambda o, r, s: s,
+}
+PLACES: dict[str, Callable[[Any, Any, Any, Callable[[Any], Any]], Any]] = {
+    "of groups": lambda o, r, s, part: s.pipe(o.group_by(lambda x: x % 2), o.flat_map(part)),
+    "of windows": lambda o, r, s, part: s.pipe(o.window_with_count(5), o.flat_map(part)),
+    "of windows in turn": lambda o, r, s, part: s.pipe(o.window_with_count(5), o.concat_map(part)),
+    "of the newest window": lambda o, r, s, part: s.pipe(o.window_with_count(5, 2), o.flat_map_latest(part)),
+    "of the source": lambda o, r, s, part: s.pipe(o.take(2), o.flat_map(lambda _: part(s))),
+    "of the source, left": lambda o, r, s, part: s.pipe(
+        o.filter(lambda x: x % 5 == 0), o.flat_map_latest(lambda _: part(s))
+    ),
+    "of elements of groups": lambda o, r, s, part: s.pipe(
+        o.group_by(lambda x: x % 2), o.flat_map(lambda g: g.pipe(o.take(1), o.flat_map(lambda x: part(g))))
+    ),
+    "of groups in windows": lambda o, r, s, part: s.pipe(
+        o.window_with_count(6),
+        o.flat_map(lambda w: w.pipe(o.group_by(lambda x: x % 2), o.flat_map(part), o.take(2))),
+    ),
+    "of what is published": lambda o, r, s, part: s.pipe(
+        o.window_with_count(6), o.flat_map(lambda w: w.pipe(o.publish(part)))
+    ),
+    "of what is caught": lambda o, r, s, part: s.pipe(
+        o.map(lambda x: x if x != 2 else 1 // 0), o.ignore_elements(), o.catch(lambda e, _: part(s))
+    ),
+}
+READS: dict[str, Step] = {
+    "lists": lambda o, r, s: s.pipe(o.flat_map(lambda w: o.to_list()(w))),
+    "sums": lambda o, r, s: s.pipe(o.flat_map(lambda w: o.scan(lambda t, x: t + x, 0)(w))),
+    "lists of windows": lambda o, r, s: s.pipe(
+        o.flat_map(lambda w: w.pipe(o.window_with_count(2), o.take(1))), o.flat_map(lambda w: o.to_list()(w))
+    ),
+}
+
+
+def found(events: list[Any]) -> list[Any]:
+    return [(each.time_s, each.kind, type(each.value) if each.kind == "E" else each.value) for each in events]
+
+
+def part_of(o: Any, r: Any, stopper: str, opener: str) -> Callable[[Any], Any]:
+    return lambda each: STOPPERS[stopper](o, r, OPENERS[opener](o, r, each))
+
+
+@pytest.mark.parametrize(("place", "opener", "stopper", "read"), crossed(PLACES, OPENERS, STOPPERS, READS))
+def test_what_is_read_goes_on(place: str, opener: str, stopper: str, read: str) -> None:
+    """Groups and windows are fed for as long as they are read, whatever became of the sequence that gave them out."""
+
+    def build(o: Any, r: Any, source: Any) -> Any:
+        return READS[read](o, r, PLACES[place](o, r, source, part_of(o, r, stopper, opener)))
+
+    streams = [parse_marbles(STREAM)]
+    wanted = found(run_plain(build, streams, LAST_S))
+    for run in (run_unhosted, run_rebuilt, run_hosted, run_recovered):
+        assert (run.__name__, found(run(build, streams, LAST_S))) == (run.__name__, wanted)
+
+
+AGAIN: dict[str, Step] = {
+    "repeat": lambda o, r, s: s.pipe(o.take(2), o.repeat(3)),
+    "retry": lambda o, r, s: s.pipe(o.take(2), o.concat(r.throw(ValueError("again"))), o.retry(3)),
+}
+
+
+ROWS_OF_THEIR_OWN = ("of the source", "of the source, left", "of what is caught", "of what is published")
+
+
+@pytest.mark.parametrize(("again", "place", "opener"), crossed(AGAIN, PLACES, OPENERS))
+def test_what_gave_something_out_is_subscribed_to_again(again: str, place: str, opener: str) -> None:
+    """Its sequences open anew beside those that are read; what opens groups itself has one row, and says so."""
+
+    def build(o: Any, r: Any, source: Any) -> Any:
+        given = AGAIN[again](o, r, PLACES[place](o, r, source, part_of(o, r, "take", opener)))
+        return READS["lists"](o, r, given)
+
+    streams = [parse_marbles(STREAM)]
+    wanted = found(run_plain(build, streams, LAST_S))
+    for run in (run_unhosted, run_hosted, run_recovered):
+        events = run(build, streams, LAST_S)
+        if place in ROWS_OF_THEIR_OWN:
+            assert (run.__name__, found(events)) == (run.__name__, wanted)
+        else:
+            assert (events[-1].kind, type(events[-1].value)) == ("E", QueryRefused)
+            assert "subscribed to again while groups or windows" in str(events[-1].value)
+
+
+def rows_left(world: World) -> list[Any]:
+    return [each.address() for each in units(world.engine.standing["q"])]
+
+
+@pytest.mark.parametrize(("place", "opener", "stopper"), crossed(PLACES, OPENERS, STOPPERS))
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_nothing_is_left_of_what_is_read_no_more(place: str, opener: str, stopper: str, is_killed: bool) -> None:
+    """With the last reader goes the row of the sequence that gave it something to read, and with that those around."""
+    o, world = rx.operators, World()
+    given = PLACES[place](o, rx, rx.source("a"), part_of(o, rx, stopper, opener))
+    world.create(given.pipe(o.flat_map(lambda each: each.pipe(o.take(1))), o.take_until(rx.source("b"))))
+    for number in range(10):
+        world.take(("a", number))
+        if is_killed:
+            world.restart()
+    world.take(("b", 0))
+    assert world.engine.standing["q"].status == "completed"
+    assert (rows_left(world), world.engine.standing["q"].active) == ([], 0)
