@@ -8,7 +8,7 @@ behind the calls is such a timer).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from time import monotonic
 from typing import Any, Protocol
 
@@ -93,3 +93,18 @@ def left_of(calls: Iterable[tuple[str, int, int]]) -> str:
         f" and {len(names) - SHOWN_MAX:,} more" * (len(names) > SHOWN_MAX)
     )
     return f"{plural(len(found), 'call')} of {'query' if len(names) == 1 else 'queries'} {shown}"
+
+
+def unanswered(calls: Collection[tuple[str, int, int]], made: Container[tuple[str, int, int]]) -> Iterator[str]:
+    """Yield what to say of *calls* without an answer; those *made* were out when the process stopped.
+
+    >>> print(*unanswered([("q", 1, 1), ("q", 1, 2), ("p", 2, 1)], {("q", 1, 2)}), sep="\\n")
+    cut off before it was answered, and made again by the next start: 1 call of query 'q'
+    not made yet, and made by the next start: 2 calls of queries 'p', 'q'
+    """
+    out, waiting = [each for each in calls if each in made], [each for each in calls if each not in made]
+    if out:
+        were = "it was" if len(out) == 1 else "they were"
+        yield f"cut off before {were} answered, and made again by the next start: {left_of(out)}"
+    if waiting:
+        yield f"not made yet, and made by the next start: {left_of(waiting)}"

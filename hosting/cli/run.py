@@ -17,7 +17,7 @@ from checkpoint.store import Store
 from hosting.app import App
 from hosting.cli.display import Monitor, best_view, known_end
 from hosting.cli.loading import load_app
-from hosting.cli.owed import Owed, left_of
+from hosting.cli.owed import Owed, unanswered
 from hosting.cli.stores import NAMED_MAX, StoreAddress
 from hosting.cli.terminal import complain, outlives, say, say_all
 from hosting.cli.wording import FAILED, BadUsage, log_to_stderr, plural, span
@@ -267,8 +267,7 @@ def farewell(evaluator: QueryEvaluator, *, stopped: bool) -> int:
         f"{why}: {plural(statistics.events_in, 'event')} in and {statistics.events_out:,} out in this run; "
         f"checkpoint {generation:,} is durable" + ("; the same command goes on from here" if stopped else "")
     )
-    if calls := evaluator.engine.calls.askers:
-        say(f"not answered yet, and asked again by the next start: {left_of(calls)}")
+    say_all(unanswered(evaluator.engine.calls.askers, evaluator.calls.made))
     failures = [figures for name in evaluator.queries() if (figures := evaluator.query(name)).error]
     for figures in failures[:NAMED_MAX]:
         at = f" with {figures.upstream!r}" if figures.upstream else ""
