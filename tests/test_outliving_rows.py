@@ -141,3 +141,28 @@ def test_nothing_is_left_of_what_is_read_no_more(place: str, opener: str, stoppe
     world.take(("b", 0))
     assert world.engine.standing["q"].status == "completed"
     assert (rows_left(world), world.engine.standing["q"].active) == ([], 0)
+
+
+def raises(_: Any = None) -> Any:
+    raise ValueError("it fails")
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_one_that_is_given_up_leaves_the_next_one_of_its_operator_be(is_killed: bool) -> None:
+    """A policy that goes on without the event gives the row up in silence, and who reads its windows with it."""
+    world = World()
+
+    def part(group: Any) -> Any:
+        fails = group.key == 0
+        elements = rx.concat(group.take(2), rx.defer(raises)) if fails else group
+        return elements.window_with_count(3).take(1)
+
+    query = rx.source("a").group_by(lambda x: x % 2).flat_map(part).flat_map(lambda window: window.to_list())
+    world.engine.take(world.engine.creation("q", query, time=0.0, policy="skip"))
+    found = list[Any]()
+    for value in (0, 1, 2, 3, 5, None):
+        found += world.take(("a", value))
+        if is_killed:
+            world.restart()
+    standing = world.engine.standing["q"]
+    assert (found, standing.status, standing.skipped, rows_left(world)) == ([[1, 3, 5]], "completed", 1, [])

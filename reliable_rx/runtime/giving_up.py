@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from reliable_rx.query.query import Inner, InnerLeaf, SymbolLeaf
 from reliable_rx.runtime.gathering import pass_on
-from reliable_rx.runtime.outliving import drop_within, rows_within
+from reliable_rx.runtime.outliving import drop_within, let_go, outlives, rows_within, take_out
 
 if TYPE_CHECKING:
     from reliable_rx.runtime.inner_sequences import Subject
@@ -35,6 +35,13 @@ def give_up(child: Instance) -> None:
     parent.world.touch(parent.unit)
     for subject in subjects:
         subject.release_all()
+    if outlives(child):  # nobody waits for its end
+        take_out(child)
+        child.dispose()
+        drop_within(child)
+        silence(subjects)
+        let_go(parent)
+        return
     child.dispose()
     drop_within(child)
     parent.drop_child(node, child)

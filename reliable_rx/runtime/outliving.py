@@ -97,14 +97,20 @@ def settle(row: Instance) -> None:
 def let_go(row: Instance) -> None:
     """Let go of *row*, which outlives its sequence, if nothing in it is needed any more; so of those around it."""
     while outlives(row) and not is_needed(row) and row.parent is not None:
-        parent, node = row.parent, row.sink
-        rows = parent.outliving[node.index]
-        rows.pop(row.key, None)
-        if not rows:
-            del parent.outliving[node.index]
-        row.world.forget(row)
-        row.sink, row.unit = None, parent.unit
+        parent = row.parent
+        take_out(row)
         row = parent
+
+
+def take_out(row: Instance) -> None:
+    """Take *row*, which outlives its sequence, out of the row around it."""
+    parent, node = row.parent, row.sink
+    rows = parent.outliving[node.index]
+    rows.pop(row.key, None)
+    if not rows:
+        del parent.outliving[node.index]
+    row.world.forget(row)
+    row.sink, row.unit = None, parent.unit
 
 
 def drop_within(instance: Instance, node: PlanNode | None = None) -> None:
