@@ -113,6 +113,21 @@ PARTS: dict[str, Part] = {
     "publish a value": lambda s, f: s.publish_value(-1, lambda p: p.merge(f(p).scan(lambda t, x: t + x, 0))),
     "replay": lambda s, f: s.replay(mapper=lambda p: f(p).merge(p.skip(1)), buffer_size=2),
     "until a window closes": lambda s, f: until_a_window(s.publish_value(0).ref_count(), f),
+    "windows of what has ended": lambda s, f: (
+        s.group_by(lambda x: x % 2)
+        .flat_map(lambda g: f(g).window_with_count(3).take(1))
+        .flat_map(lambda w: w.to_list())
+    ),
+    "windows handed on by what has ended": lambda s, f: (
+        s.group_by(lambda x: x % 2)
+        .flat_map(lambda g: f(g.window_with_count(3).take(1)))
+        .flat_map(lambda w: w.to_list())
+    ),
+    "windows of what was left": lambda s, f: (
+        s.filter(lambda x: x % 3 == 1)
+        .switch_map(lambda _: f(s).window_with_count(4))
+        .flat_map(lambda w: f(w).to_list())
+    ),
     "publish of windows": lambda s, f: s.publish(lambda p: p.window_with_count(2).flat_map(lambda w: f(w).to_list())),
     **{
         f"{name}, {how}": lambda s, f, window=window, read=read: read(window(s), f)

@@ -34,7 +34,7 @@ class Outlived:
     """Stands for the operator that has opened a row which outlives its sequence, and hears nothing of it."""
 
     __slots__ = ("node",)
-    passes = False
+    passes, is_over = False, True
 
     def __init__(self, node: PlanNode) -> None:
         self.node = node
@@ -51,7 +51,7 @@ class Outlived:
 
 def outlives(row: Instance) -> bool:
     """Whether *row* is there only for what reads its groups and windows."""
-    return row.sink.__class__ is Outlived
+    return bool(getattr(row.sink, "is_over", False))  # also while nobody hears it, as it is begun afresh
 
 
 def is_needed(row: Instance) -> bool:
