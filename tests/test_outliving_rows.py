@@ -14,6 +14,9 @@ from edited_world import World
 from lanes import crossed
 
 import reliable_rx as rx
+from checkpoint.format.codec import decode, encode
+from hosting.engine.engine import QueryEngine
+from hosting.engine.snapshot import Snapshot, load
 from reliable_rx.errors import QueryRefused
 from reliable_rx.runtime.outliving import rows_within, units
 from reliable_rx.testing import parse_marbles
@@ -61,6 +64,13 @@ PLACES: dict[str, Callable[[Any, Any, Any, Callable[[Any], Any]], Any]] = {
     "of what is published": lambda o, r, s, part: s.pipe(
         o.window_with_count(6), o.flat_map(lambda w: w.pipe(o.publish(part)))
     ),
+    "of the newest window, which is shared": lambda o, r, s, part: s.pipe(
+        o.window_with_count(5, 2), o.flat_map_latest(lambda w: part(w.pipe(o.share())))
+    ),
+    "of the newest window, shared": lambda o, r, s, part: s.pipe(
+        o.window_with_count(5, 2), o.flat_map_latest(lambda w: part(w).pipe(o.share()))
+    ),
+    "published": lambda o, r, s, part: s.pipe(o.publish(part)),
     "of what is caught": lambda o, r, s, part: s.pipe(
         o.map(lambda x: x if x != 2 else 1 // 0), o.ignore_elements(), o.catch(lambda e, _: part(s))
     ),
@@ -101,7 +111,7 @@ AGAIN: dict[str, Step] = {
 }
 
 
-ROWS_OF_THEIR_OWN = ("of the source", "of the source, left", "of what is caught", "of what is published")
+ROWS_OF_THEIR_OWN = ("of the source", "of the source, left", "of what is caught", "of what is published", "published")
 
 
 @pytest.mark.parametrize(("again", "place", "opener"), crossed(AGAIN, PLACES, OPENERS))
@@ -142,6 +152,40 @@ def test_nothing_is_left_of_what_is_read_no_more(place: str, opener: str, stoppe
     world.take(("b", 0))
     assert world.engine.standing["q"].status == "completed"
     assert (rows_left(world), world.engine.standing["q"].active) == ([], 0)
+
+
+def written_in_slices(world: World, size: int, turn: Any) -> tuple[list[Any], QueryEngine]:
+    """Return what *turn* emits, taken when *size* rows of a snapshot are written, and what comes of that snapshot."""
+    snapshot = Snapshot(world.engine, full=True)
+    snapshot.write_some(size)
+    found = world.take(turn)
+    while not snapshot.write_some(1):
+        pass
+    engine = QueryEngine()
+    load(engine, snapshot.chunks(), decode(encode(snapshot.header)))
+    return found, engine
+
+
+@pytest.mark.parametrize(("opener", "read"), crossed(OPENERS, READS))
+@pytest.mark.parametrize("at", [1, 4])
+def test_a_snapshot_that_is_at_work_has_what_is_left_meanwhile(at: int, opener: str, read: str) -> None:
+    """Wherever its slices are cut, a kill behind it changes nothing of what comes."""
+    part = part_of(rx.operators, rx, "no one", opener)
+    other = rx.source("c").flat_map(lambda x: rx.timer(99.0).map(lambda _: part(rx.of(x)))).merge_all()
+    query = READS[read](rx.operators, rx, other.merge(rx.source("b").switch_map(lambda _: part(rx.source("a")))))
+    size, left = 1, 2
+    while size <= left:
+        world = World()
+        world.create(query)
+        for step in [("c", 1), ("c", 2), ("b", 0), *(("a", number) for number in range(at))]:
+            world.take(step)
+        left, counts = len(rows_left(world)) + 1, world.counts.copy()
+        found, engine = written_in_slices(world, size, ("b", 1))
+        steps = [("a", number) for number in range(at, 10)]
+        found += [value for step in steps for value in world.take(step)]
+        world.engine, world.counts = engine, counts
+        assert (size, [value for step in (("b", 1), *steps) for value in world.take(step)]) == (size, found)
+        size += 1
 
 
 def raises(_: Any = None) -> Any:

@@ -24,7 +24,7 @@ from reliable_rx.runtime.host import World
 from reliable_rx.runtime.hub import HubSubject, subject_of_hub
 from reliable_rx.runtime.inner_sequences import Subject
 from reliable_rx.runtime.opening import is_opening
-from reliable_rx.runtime.outliving import Outlived, begun_twice, is_given_out, is_needed, keep, let_go, make_room
+from reliable_rx.runtime.outliving import Outlived, begun_twice, forget_hub, is_given_out, keep, let_go, make_room
 from reliable_rx.runtime.plan import Operators, Plan, PlanNode
 from reliable_rx.runtime.stage_context import context, exceeded, fail_node, too_deep
 
@@ -102,7 +102,8 @@ class Instance:
         else:
             self._let_go(self.plan.root, force=force)
             for hub in self.plan.hub_nodes:  # what stands before one is none of the root's, and may run without it
-                self._let_go(hub, force=True)
+                if force or not (hub.op.counts_readers and self.is_read(hub)):
+                    self._let_go(hub, force=force)
 
     @property
     def row_key(self) -> Any:
@@ -200,12 +201,13 @@ class Instance:
                 self.world.cancel_timer(timer)
         if self.children:
             for child in list(self.children.pop(node.index, NONE).values()):
-                self._leave(node, child)
+                child.dispose(force=False)
+                self._forget_child(node, child)
         if self.subjects:
             for subject in self.subjects.pop(node.index, NONE).values():
                 subject.abandon()
-        if self.hubs is not None:
-            self.hubs.pop(node.index, None)
+        if self.hubs is not None and (hub := self.hubs.pop(node.index, None)) is not None:
+            forget_hub(hub.subscribers)
 
     def end_leaf(self, leaf: PlanNode, error: Exception | None) -> None:
         """A leaf's sequence has ended."""
@@ -290,8 +292,7 @@ class Instance:
         return self.children[node.index]
 
     def child(self, node: PlanNode, key: Hashable) -> Instance | None:
-        children = None if self.children is None else self.children.get(node.index)
-        return None if children is None else children.get(key)
+        return (self.children or NONE).get(node.index, NONE).get(key)
 
     def open(self, node: PlanNode, key: Hashable, outer: Any, inner: Any = None, *, start: bool = True) -> Instance:
         """Subscribe to the inner sequence for *outer*; *inner* is what the selector has returned, if it has."""
@@ -322,7 +323,12 @@ class Instance:
         children = self.children.get(node.index) if self.children else None
         child = children.pop(key, None) if children else None
         if child is not None:
-            self._leave(node, child)
+            child.dispose(force=False)
+            if child.subjects or child.outliving or child.hubs:
+                self._forget_child(node, child)
+            else:
+                self.world.forget(child)  # the same, without a call
+                child.unit = self.unit
 
     def make_child(self, node: PlanNode, key: Hashable, outer: Any) -> Instance:
         """Build the instance for *outer* without starting it."""
@@ -354,15 +360,9 @@ class Instance:
         child.sink = None
         self._forget_child(node, child)
 
-    def _leave(self, node: PlanNode, child: Instance) -> None:
-        """Let go of a child but for what is read of it."""
-        child.dispose(force=False)
-        self._forget_child(node, child)
-
     def _forget_child(self, node: PlanNode, child: Instance) -> None:
         """Let go of the row of a child that has let go of all else, and so has left the row of a group that it read."""
-        if (child.subjects or child.outliving or child.hubs) and is_needed(child):
-            keep(child, node)
+        if (child.subjects or child.outliving or child.hubs) and keep(child, node):
             return
         self.world.forget(child)
         child.unit = self.unit  # itself would be a cycle, which only Python's collector takes away

@@ -73,17 +73,27 @@ def begun_twice(node: PlanNode) -> QueryRefused:
     )
 
 
-def keep(row: Instance, node: PlanNode) -> None:
-    """Keep *row*, which *node* has opened, for those that read what it gave out."""
+def keep(row: Instance, node: PlanNode) -> bool:
+    """Keep *row*, which *node* has opened, for those that read what it gave out; return whether somebody does."""
     parent, world = row.parent, row.world
-    if parent is None:
-        return
+    if parent is None or not is_needed(row):
+        return False
     make_room(parent, node, row.key)
     if hasattr(row.unit, "release"):  # the group that it has read
         row.unit.release(row)
     row.unit = row
-    world.touch(row)
+    for each in (row, *units(row)):  # a snapshot at work may come by the place where they were, or by this one, alone
+        world.touch(each)
     put(parent, node, row)
+    return True
+
+
+def forget_hub(readers: Sequence[tuple[int, Instance, PlanNode]]) -> None:
+    """Let rows that outlive their sequences read nothing where a hub is gone: another one comes under its name."""
+    for _, row, leaf in readers:
+        if row is not None and outlives(row):
+            row.world.touch(row.unit)
+            row.active &= ~leaf.bit
 
 
 def settle(row: Instance) -> None:
@@ -165,10 +175,11 @@ def place_in(parent: Instance, row: Instance) -> Instance | None:
 
 def rows_within(instance: Instance, node: PlanNode | None = None) -> Iterator[Instance]:
     """Yield the rows that *instance* or *node* has opened, also those that outlive their sequences; they may change."""
-    for rows in (instance.children, instance.outliving):
-        for index in list(rows or {}):
+    for name in ("children", "outliving"):
+        rows = getattr(instance, name) or {}
+        for index in list(rows):
             if node is None or index == node.index:
-                yield from list(rows[index].values())
+                yield from list(rows.get(index, {}).values())
 
 
 def units(instance: Instance) -> Iterator[Any]:
