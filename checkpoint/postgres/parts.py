@@ -29,9 +29,7 @@ class PostgresJournal(ChainedJournal):
         identity = stored.identity
         super().__init__(keys=identity.keys, owner=identity.owner, where=f"{identity.where}, journal")
         self._stored, self._owned = stored, owned
-        self.load()
-        if owned is not None:
-            self.check_begin()
+        self.load(begins=owned is not None)
 
     @property
     def last_turn(self) -> int:

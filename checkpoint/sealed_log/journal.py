@@ -78,18 +78,17 @@ class ChainedJournal(ABC):
     def last_turn(self) -> int:
         return self._last_turn
 
-    def load(self) -> None:
-        """Find out where the journal ends."""
+    def load(self, *, begins: bool = False) -> None:
+        """Find out where the journal ends; for its owner, who alone can tell, also whether it *begins* where it should.
+
+        *Raises* `CheckpointRefused` if the oldest record does not follow the base.
+        """
         with unavailable(self._where):
-            self._last_turn, self._last_seal = self._read_base()
+            base, self._last_seal = self._read_base()
+            self._last_turn = base
             for first, count, last_seal in self._newest(2**63 - 1, 1):
                 self._last_turn, self._last_seal = first + count - 1, self._seal_of(first, count, last_seal)
-
-    def check_begin(self) -> None:
-        """*Raises* `CheckpointRefused` if the oldest record does not follow the base; only its owner can tell."""
-        with unavailable(self._where):
-            base = self._read_base()[0]
-            for first, _, _ in self._oldest(-1, 1):
+            for first, _, _ in self._oldest(-1, 1) if begins else ():
                 if first != base + 1:
                     self._refuse_order(base + 1, first)
 

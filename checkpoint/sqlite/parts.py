@@ -186,9 +186,7 @@ class SqliteJournal(ChainedJournal):
     def __init__(self, database: Database, *, keys: KeyRing, owner: str) -> None:
         super().__init__(keys=keys, owner=owner, where=str(database.path))
         self._database = database
-        self.load()
-        if not database.read_only:
-            self.check_begin()
+        self.load(begins=not database.read_only)
 
     @property
     def last_turn(self) -> int:

@@ -155,7 +155,7 @@ class Loader:
         placed = refitting.placed(address) if refitting.renamed else address
         around, path = placed[:-3], placed[-2]
         owner = self.instances.get(around)
-        if owner is not None and is_let_go(owner):
+        if owner is not None and owner.sink is None and is_let_go(owner):
             return None, None
         is_gone = owner is None or (refitting.anew and (around, path) in refitting.anew)
         return owner, None if is_gone else owner.plan.by_path.get(path)  # type: ignore[union-attr]
