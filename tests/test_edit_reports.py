@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from threading import Lock
 from typing import Any
 
@@ -153,8 +154,8 @@ def test_what_is_put_in_behind_it_leaves_the_groups_be(name: str, after: str, be
     if alone(query(before), prefix).status != "running":
         return  # it begins afresh
     unedited = play(query(before), query(before), WAYS[0], prefix, rest)
-    for way in WAYS[:2]:
-        found = play(query(before), query(after), way, prefix, rest)
+    for way, edited in product(WAYS[:2], (query(after), query(after).map(lambda found: found))):
+        found = play(query(before), edited, way, prefix, rest)
         is_given_others = found.report is not None and "/flat_map" in found.report.dropped
         given = [] if is_given_others else unedited.after
         heard = (found.before, found.after, found.status)

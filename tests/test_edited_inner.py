@@ -128,6 +128,11 @@ PARTS: dict[str, Part] = {
         .switch_map(lambda _: f(s).window_with_count(4))
         .flat_map(lambda w: f(w).to_list())
     ),
+    "shared groups of what was left": lambda s, f: (
+        s.filter(lambda x: x % 3 == 1)
+        .switch_map(lambda _: f(s).group_by(lambda x: x % 2).share().take(1))
+        .flat_map(lambda g: g.to_list())
+    ),
     "publish of windows": lambda s, f: s.publish(lambda p: p.window_with_count(2).flat_map(lambda w: f(w).to_list())),
     **{
         f"{name}, {how}": lambda s, f, window=window, read=read: read(window(s), f)

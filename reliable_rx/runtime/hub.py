@@ -237,6 +237,14 @@ def connect(owner: Instance, node: PlanNode) -> None:
         owner.subscribe(node.inputs[0])
 
 
+def stop_unread(instance: Instance) -> None:
+    """Stop the shared parts that run and have lost all of their readers."""
+    for node in instance.plan.hub_nodes:
+        if node.op.counts_readers and instance.active & node.bit:
+            instance.detached |= node.bit
+            instance.reader_left(node)
+
+
 def tell_end_of(subject: HubSubject) -> None:
     """Tell all who still read a hub how it has ended."""
     state: Any = subject.owner.states[subject.node.slot]  # type: ignore[union-attr]

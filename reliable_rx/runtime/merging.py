@@ -129,9 +129,8 @@ def _begin_inputs(instance: Instance, new: Sequence[PlanNode]) -> None:
 
 
 def _begin_shared(instance: Instance, idle: Sequence[PlanNode]) -> None:
-    for node in idle:
-        if instance.active & node.bit:
-            subscribe_at_once(instance, node)
+    for node in [each for each in idle if instance.active & each.bit]:
+        subscribe_at_once(instance, node)
 
 
 def subscribe_at_once(instance: Instance, last: PlanNode | None = None, *, begins: bool = False) -> None:
@@ -279,6 +278,9 @@ class Running:
         for node in reversed(instance.plan.nodes):
             self.of[node.index] = self._runs(node)
         for node in instance.plan.nodes:  # what is read before what reads
+            if node.path in self.anew and self._shares_what_is_over(node):
+                self.of[node.index] = False
+                self.anew.remove(node.path)
             if not node.linear or self.of[node.inputs[0].index]:
                 continue
             if not self._is_kept(node) or (self._is_kept(node.inputs[0]) and not self._is_to_be_told(node)):
@@ -286,6 +288,17 @@ class Running:
 
     def _is_kept(self, node: PlanNode) -> bool:
         return self.names.get(node.path) == node.op.name
+
+    def _shares_what_is_over(self, node: PlanNode) -> bool:
+        """Whether *node* is a shared part, or reads one, that had ended with what it shares, or is read by nobody."""
+        plan = self.instance.plan
+        hub = plan.hubs.get(node.op.token) if isinstance(node.op, HubLeaf) else node
+        if hub is None or not (hub.op.counts_readers and self._is_kept(node) and self._is_kept(hub.inputs[0])):
+            return False
+        leaves = [(each, each.op) for each in plan.leaves]
+        readers = [each for each, op in leaves if isinstance(op, HubLeaf) and plan.hubs.get(op.token) is hub]
+        source, is_read = hub.inputs[0], any(self.of[each.index] for each in readers)
+        return not is_read or not (self.of[source.index] or self.active[source.path])
 
     def _is_to_be_told(self, node: PlanNode) -> bool:
         """Whether *node* read something that went on, and nothing that stood before it stands behind it now."""
@@ -343,14 +356,6 @@ class Running:
             for each in self.instance.plan.nodes
             if node.mask & each.bit
         )
-
-
-def stop_unread(instance: Instance) -> None:
-    """Stop the shared parts that run and have lost all of their readers."""
-    for node in instance.plan.hub_nodes:
-        if node.op.counts_readers and instance.active & node.bit:
-            instance.detached |= node.bit
-            instance.reader_left(node)
 
 
 def take_places(instance: Instance, orders: dict[str, int]) -> None:

@@ -15,7 +15,7 @@ from reliable_rx.errors import CheckpointRefused
 from reliable_rx.operators.contract.parameters import state_fields
 from reliable_rx.query.query import Inner
 from reliable_rx.runtime.giving_up import is_let_go
-from reliable_rx.runtime.hub import HubSubject, tell_end_of
+from reliable_rx.runtime.hub import HubSubject, stop_unread, tell_end_of
 from reliable_rx.runtime.inner_sequences import RESOLVE, Address, Subject
 from reliable_rx.runtime.instance import Instance
 from reliable_rx.runtime.merging import (
@@ -26,7 +26,6 @@ from reliable_rx.runtime.merging import (
     forget_heard,
     kept_in,
     start_afresh,
-    stop_unread,
     take_places,
     unheard,
 )
