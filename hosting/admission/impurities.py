@@ -19,13 +19,7 @@ from typing import Any, NamedTuple
 from reliable_rx.class_of import attribute_of, bases_of, is_a
 from reliable_rx.functions.code_names import code_within, empty, is_awaited
 from reliable_rx.functions.element_changes import function_of
-from reliable_rx.functions.reach import (
-    READERS_MAX,
-    attribute,
-    globals_of,
-    is_own,
-    reached,
-)
+from reliable_rx.functions.reach import READERS_MAX, attribute, globals_of, is_own, reached
 from reliable_rx.operators.contract.operator import Stage
 from reliable_rx.runtime.plan import Plan
 

@@ -22,14 +22,7 @@ from reliable_rx.functions.code_names import assigned_in, code_within, empty, is
 from reliable_rx.functions.element_changes import function_of, parameters
 from reliable_rx.functions.element_items import PARTS, Change, stored_in, stores
 from reliable_rx.functions.element_reader import ENDS, read
-from reliable_rx.functions.reach import (
-    MUTATORS,
-    READERS_MAX,
-    globals_of,
-    is_mutable,
-    is_own,
-    reached,
-)
+from reliable_rx.functions.reach import MUTATORS, READERS_MAX, globals_of, is_mutable, is_own, reached
 from reliable_rx.functions.shared_elements import functions_of
 from reliable_rx.query.query import SourceLeaf
 from reliable_rx.runtime.plan import Plan
